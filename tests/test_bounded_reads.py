@@ -11,15 +11,15 @@ PACKAGE = Path(__file__).parent.parent / "agentcli"
 
 ALLOWED = {
     "core/files/bounded_read.py": "the one place",
-    "core/processes/descendants.py": "/proc of our own children",
+    "core/processes/exit_cleanup.py": "/proc of our own children",
     "sandbox/linux/processes.py": "/proc of our own children",
     "sandbox/linux/probe.py": "/proc/sys",
     "sandbox/linux/mounts.py": "/proc/net/unix, all of it: a socket that is left out could be reached",
     "doctor/machine.py": "/proc/sys",
     "core/processes/orphan_processes.py": "/proc of our own children, read in one piece",
     "tools/files/replace.py": "opens a folder in order to sync it",
-    "tools/search/grep.py": "uses the opener of core/files/link_free.py",
-    "tools/files/numbered_lines.py": "uses the opener of core/files/link_free.py",
+    "tools/search/grep.py": "uses the opener of core/files/links.py",
+    "tools/files/numbered_lines.py": "uses the opener of core/files/links.py",
     "tools/shell/bashoutput.py": "the output file of our own background command",
     "config/credentials.py": "opens without following links, regular files only, checks the owner",
     "shell/git/config.py": "regular files only, with a limit of its own",

@@ -103,7 +103,6 @@ def test_the_modules_that_run_programs_are_listed() -> None:
         and not path.match(THE_ONE)
     }
     assert callers == {
-        "core/processes/browser.py",
         "hooks/runner.py",
         "mcp/stdio.py",
         "mcp/http_transport.py",

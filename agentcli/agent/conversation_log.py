@@ -14,7 +14,7 @@ from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
 from agentcli.core.aio import in_thread, start_task, wait_uncancelled
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
@@ -41,7 +41,7 @@ class ConversationLog:
         earlier_part: EarlierPart | None = None,
         mode: tuple[str, str] = (PermissionMode.DEFAULT.value, ""),
     ) -> None:
-        self.messages: Growing[Message] = Growing(messages)
+        self.messages: AppendOnly[Message] = AppendOnly(messages)
         self._store = store
         self._queue = queue
         self._unrecorded = unrecorded
@@ -173,7 +173,7 @@ class ConversationLog:
         """Complete `messages` if the earlier part was read. Called between submissions: a running loop has its own
         copy."""
         if self._part is not None and self._earlier is not None:
-            self.messages = Growing(self._with_earlier(self.messages))
+            self.messages = AppendOnly(self._with_earlier(self.messages))
             self._old_content.shift(len(self._earlier) - self._part.stand_ins, len(self._earlier))
             self._part = None
 

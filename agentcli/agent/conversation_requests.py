@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentcli.agent.profile import Profile
 from agentcli.context.estimate import schema_tokens, text_tokens
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.requests.advisor import advisor_tool
@@ -85,8 +85,8 @@ class ConversationRequests:
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
         return Request(
             model=profile.model,
-            messages=messages.to_tuple() if isinstance(messages, Growing) else tuple(messages),
-            sequence=messages if isinstance(messages, Growing) else None,
+            messages=messages.to_tuple() if isinstance(messages, AppendOnly) else tuple(messages),
+            sequence=messages if isinstance(messages, AppendOnly) else None,
             system=profile.system,
             tools=tools,
             deferred_tools=deferred,

@@ -16,9 +16,8 @@ from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import ModeChanged
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
+from agentcli.core.permission import Approval, Behavior, Decision, Grant, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE
 from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
 from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules

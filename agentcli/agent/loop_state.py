@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from agentcli.context.estimate import message_tokens
+from agentcli.core.append_only import as_append_only
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen, replace, slotted
-from agentcli.core.growing import growing
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
 
@@ -133,7 +133,7 @@ class LoopState:
         return raised if self.max_output_override is None and raised > limits.output_cap else None
 
     def adding(self, *messages: Message) -> LoopState:
-        return replace(self, messages=growing(self.messages).adding(*messages))
+        return replace(self, messages=as_append_only(self.messages).adding(*messages))
 
     def with_summary(self, summary: PendingSummary) -> LoopState:
         pending = tuple(one for one in self.pending_summaries if one.ready or not one.is_made)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, pack_block
+from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, compress_block
 
 BYTES_A_TURN = 32 * 1024
 """Bytes to compress per turn: about 0.5 ms of work for source code, 2 ms for random words."""
@@ -58,7 +58,7 @@ class OldContent:
     def _pack_some(self) -> None:
         least, room = len(self._due) // _SHARE_A_TURN, BYTES_A_TURN
         while self._due and (room > 0 or least > 0):
-            room -= pack_block(self._due.popleft())
+            room -= compress_block(self._due.popleft())
             least -= 1
 
 

@@ -16,11 +16,11 @@ from agentcli.agent.attachments.changed_files import ChangedFiles
 from agentcli.agent.attachments.mentions import Mentions
 from agentcli.agent.attachments.state_notes import Composite, UserNotes
 from agentcli.agent.background import BackgroundCommands, Wakes
-from agentcli.agent.cache.fingerprint import Front
-from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.conversation_requests import ConversationRequests, LoadedTools
+from agentcli.agent.costs.cache_difference import Front
+from agentcli.agent.costs.cache_watch import CacheWatch, Setup
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.delivery import Delivery

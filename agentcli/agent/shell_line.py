@@ -22,8 +22,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.processes.launch import Launcher
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import name_below
 from agentcli.tools.shell.environment import quiet_environment

@@ -47,8 +47,8 @@ from agentcli.core.events import NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode, mode_label
 from agentcli.core.processes.launch import Launcher
+from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import plural
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
 

@@ -10,7 +10,7 @@ from agentcli.assemble.definitions import definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.options import Options
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.registry import Registry, builtin_tools
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentcli.agent.attachments.skills import had_skill_tool
-from agentcli.agent.cache.fingerprint import Front
+from agentcli.agent.costs.cache_difference import Front
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.links import real_path
 from agentcli.core.messages import Message
 from agentcli.definitions.library import DefinitionPlaces, Library
 from agentcli.sandbox.secrets import EMPTY, closed_at_home

@@ -13,8 +13,8 @@ from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.files.real_path import real_path
-from agentcli.core.processes.programs import folders_named
+from agentcli.core.files.links import real_path
+from agentcli.core.processes.own_programs import folders_named
 from agentcli.providers.catalog import Catalog
 from agentcli.session.paths import unique_project_key
 

@@ -20,7 +20,7 @@ from agentcli.config.paths import linked_parts, own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
-from agentcli.core.files.real_path import is_below, real_path
+from agentcli.core.files.links import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode
 from agentcli.core.processes.installation import installation_paths

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
-from agentcli.agent.cache.fingerprint import Front, front_from
+from agentcli.agent.costs.cache_difference import Front, front_from
 from agentcli.agent.session import LateSystem
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.output_styles import chosen_style
@@ -32,7 +32,7 @@ from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 from agentcli.core.messages import Json, Message
-from agentcli.core.processes.programs import clean_search_path
+from agentcli.core.processes.own_programs import clean_search_path
 from agentcli.definitions.library import Library
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store

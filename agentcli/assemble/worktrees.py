@@ -8,7 +8,7 @@ from pathlib import Path
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.links import real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
 from agentcli.session.paths import unique_project_key
 from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree

@@ -100,8 +100,7 @@ def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
     """The environment for a front end and its programs (editor, clipboard, status line), not for the engine."""
-    from agentcli.core.processes.own_programs import user_environment
-    from agentcli.core.processes.programs import folders_named
+    from agentcli.core.processes.own_programs import folders_named, user_environment
 
     home = environ.get("HOME")
     named = folders_named((*parsed.get("add_dir", ()), *further), cwd, Path(home) if home else None)

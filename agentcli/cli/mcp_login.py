@@ -21,8 +21,8 @@ from agentcli.cli.mcp import (
 )
 from agentcli.cli.output import echo, notice
 from agentcli.core.errors import AgentError
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 
 if TYPE_CHECKING:
     from agentcli.mcp.server import McpServer

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentcli.core.messages import Json
-from agentcli.core.text.format import duration
+from agentcli.core.text.format import counted, duration
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.mcp.configuration import shown_target
 from agentcli.mcp.protocol import PromptOffer, ToolOffer
 from agentcli.mcp.server import McpServer

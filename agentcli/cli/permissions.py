@@ -21,8 +21,8 @@ from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
 from agentcli.core.processes.shell import shown_command, shown_name
+from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import plain_line, terminal_line
-from agentcli.core.text.plural import plural
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 

@@ -17,9 +17,8 @@ from agentcli.context.report import ContextItem
 from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.core.errors import UsageError
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
-from agentcli.core.text.format import percent, token_count
+from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agentcli.agent.costs.budget_question import dollars
+from agentcli.agent.costs.budget import dollars
 from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.errors import UsageError
-from agentcli.core.text.format import about_money, money, percent, token_count
+from agentcli.core.text.format import about_money, counted, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
 COST_MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))

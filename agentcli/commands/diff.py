@@ -13,8 +13,8 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import terminal_line, terminal_text
-from agentcli.core.text.plural import counted
 from agentcli.core.text.unified_diff import FileDiff, parse_files, split_files
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 

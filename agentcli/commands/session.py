@@ -12,8 +12,8 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.session.find import SessionInfo, list_sessions
 
 RENAME_MANUAL = Manual(

@@ -27,8 +27,8 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.session.load import SessionDetails
 from agentcli.tools.files.diff import diff_display

@@ -17,8 +17,8 @@ from agentcli.commands.base import Manual, say
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.workspace.base import Conflict, ConflictChoice, LineClash, UndoChoices, UndoPlan, UndoReport
 
 MAX_ASKED = 20

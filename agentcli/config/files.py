@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentcli.config.schema import Key
-from agentcli.core.files.bounded_json import JsonLimitError, parse_json
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.bounded_read import JsonLimitError, Reason, Unread, parse_json, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.text.format import byte_size
-from agentcli.core.text.plural import counted, plural
+from agentcli.core.text.format import byte_size, counted, plural
 
 SIZE_LIMIT = 1024 * 1024
 MAX_PROBLEMS = 20

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below, real_path
+from agentcli.core.files.links import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 

@@ -23,9 +23,8 @@ from agentcli.config.files import SIZE_LIMIT, locked, replace_file
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
 from agentcli.config.trust_effects import named_paths
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.bounded_read import Reason, Unread, parse_json, read_bounded
+from agentcli.core.files.links import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 from agentcli.core.text.plaintext import terminal_line

@@ -33,27 +33,27 @@ from agentcli.core.messages import (
     clean_text,
     is_thinking,
 )
+from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.text.plural import plural
 
 LATEST = 2
 """Number of latest exchanges that are never part of a span as a whole."""
 LATEST_TURNS = 4
 """Number of latest turns with calls that are never part of a span: the model is working with their results."""
-LEAST_SPAN = 2_000
+MIN_SPAN = 2_000
 """Minimum tokens of a span: a smaller one would free too little. Short exchanges or turns are combined to reach it."""
 PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
 """Share of a span's size reserved for the user's own words."""
-MOST_SUMMARY = 8_000
+MAX_SUMMARY = 8_000
 """Maximum characters of a summary."""
-MOST_ASKED = 80_000
+MAX_ASKED = 80_000
 """Approximate characters of a span that the small model gets."""
-_MOST_TEXT = 6_000
-_MOST_RESULT = 1_500
-_MOST_INPUT = 600
-_MOST_NOTE = 600
-_MOST_NOTES = 5
+_MAX_TEXT = 6_000
+_MAX_RESULT = 1_500
+_MAX_INPUT = 600
+_MAX_NOTE = 600
+_MAX_NOTES = 5
 _CUT = "[… {count:,} characters …]"
 
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
@@ -130,7 +130,7 @@ def find_spans(
             begin, count, tokens = first, 0, 0
         last, end, count = kind, behind, count + 1
         tokens += sum(map(size, shown[first:behind]))
-        if tokens >= LEAST_SPAN:
+        if tokens >= MIN_SPAN:
             yield Span(tuple(shown[begin:end]), kind, count, tokens)
             end = -1
 
@@ -211,7 +211,7 @@ def has_any(message: Message, blocks: Collection[str]) -> bool:
 def asked(span: Span) -> str:
     """The record of a span for the small model, with long texts cut."""
     words = max(60, min(600, span.tokens // 12))
-    record = _cut("\n\n".join(filter(None, map(_record, span.messages))), MOST_ASKED)
+    record = _cut("\n\n".join(filter(None, map(_record, span.messages))), MAX_ASKED)
     return clean_text(f"<record>\n{record}\n</record>\n\nSummarise this record in at most {words} words.")
 
 
@@ -224,16 +224,16 @@ def _record(message: Message) -> str:
 def _recorded(block: Block, who: str) -> str:
     match block:
         case TextBlock():
-            return f"{who}: {_cut(block.text.strip(), _MOST_TEXT)}" if block.text.strip() else ""
+            return f"{who}: {_cut(block.text.strip(), _MAX_TEXT)}" if block.text.strip() else ""
         case ToolUseBlock():
-            return f"{who} called {block.name} with {_cut(str(block.input), _MOST_INPUT)}"
+            return f"{who} called {block.name} with {_cut(str(block.input), _MAX_INPUT)}"
         case ToolResultBlock():
             pictures = "(with a picture) " if any(isinstance(part, ImageBlock) for part in block.content) else ""
             outcome = "Failed: " if block.is_error else "Result: "
-            return outcome + pictures + _cut(block.text.strip(), _MOST_RESULT)
+            return outcome + pictures + _cut(block.text.strip(), _MAX_RESULT)
         case ImageBlock():
             return f"{who}: (a picture)"
-    return "" if is_thinking(block) else f"{who}: {_cut(str(block.data), _MOST_INPUT)}"  # type: ignore[union-attr]
+    return "" if is_thinking(block) else f"{who}: {_cut(str(block.data), _MAX_INPUT)}"  # type: ignore[union-attr]
 
 
 def _cut(text: str, most: int) -> str:
@@ -249,7 +249,7 @@ def _cut(text: str, most: int) -> str:
 def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
     """The text that replaces the span: the user's words, within a limit, and the summary. None if it is empty or too
     long."""
-    summary = clean_text(plain_text(summary)).strip()[:MOST_SUMMARY]
+    summary = clean_text(plain_text(summary)).strip()[:MAX_SUMMARY]
     if not summary:
         return None
     questions = question_ids(span.messages)
@@ -272,7 +272,7 @@ def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
         if message.origin is Origin.ATTACHMENT:
             last.update((kind, message) for kind in message.meta if kind not in (COPY_OF, NOTE))
     kept = {message.id: message.text for message in last.values() if message.id in ids}
-    return [text for text in kept.values() if text.strip() and len(text) <= _MOST_NOTE][:_MOST_NOTES]
+    return [text for text in kept.values() if text.strip() and len(text) <= _MAX_NOTE][:_MAX_NOTES]
 
 
 # -------------------------------------------------------------------------------------------------------------- step

@@ -56,8 +56,8 @@ _QUESTION_TOOLS = ("AskUserQuestion",)
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
 _MAY_BE_WRITTEN = (*_PROMPTS, Origin.TOOL_RESULTS)
-_LEAST_CUT = 100
-_LEAST_SHED = 2_000
+_MIN_CUT = 100
+_MIN_SHED = 2_000
 """Tokens; cutting shorter texts would not make a request fit."""
 
 INSTRUCTION = """\
@@ -105,7 +105,7 @@ def with_longest_cut(messages: Sequence[Message]) -> tuple[Message, ...] | None:
     """The conversation with its longest texts cut to half the length of the longest, for when no exchange can be left
     out, because a single prompt may be too long. None if all are short."""
     longest = max((_tokens(text) for message in messages for text in _texts(message)), default=0)
-    if longest < _LEAST_SHED:
+    if longest < _MIN_SHED:
         return None
 
     def cut(block: Block) -> Block:
@@ -248,8 +248,8 @@ def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int =
     for text in reversed(texts):
         limit = min(each, left)
         if len(kept) < last:
-            limit = max(limit, least // (last - len(kept)), _LEAST_CUT)
-        if _tokens(text) > limit and limit < _LEAST_CUT:
+            limit = max(limit, least // (last - len(kept)), _MIN_CUT)
+        if _tokens(text) > limit and limit < _MIN_CUT:
             break
         shown = cut_middle(text, limit)
         kept.append(f"<user_message>\n{shown.strip()}\n</user_message>")

@@ -11,8 +11,8 @@ from collections.abc import Set as AbstractSet
 from sys import intern
 from typing import Any, Literal
 
+from agentcli.core.append_only import STEP, AppendOnly, as_append_only
 from agentcli.core.frozen import frozen, replace, slotted
-from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
 WRITTEN = "messages"
@@ -98,10 +98,10 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 class _Active:
     """The active part of a log, valid until an edit is added. Later messages are only appended to each sequence."""
 
-    log: Growing[Message]
-    in_force: Growing[Message]
-    shown: Growing[Message]
-    uncollapsed: Growing[Message]
+    log: AppendOnly[Message]
+    in_force: AppendOnly[Message]
+    shown: AppendOnly[Message]
+    uncollapsed: AppendOnly[Message]
 
 
 @slotted
@@ -178,15 +178,15 @@ class Edits:
                     return edit
         return None
 
-    def in_force(self, log: Sequence[Message]) -> Growing[Message]:
+    def in_force(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
         return self._activate(log).in_force
 
-    def active(self, log: Sequence[Message]) -> Growing[Message]:
+    def active(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """`in_force` with the edits applied."""
         return self._activate(log).shown
 
-    def uncollapsed(self, log: Sequence[Message]) -> Growing[Message]:
+    def uncollapsed(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The messages of `in_force` that are shown individually, as they are in the log."""
         return self._activate(log).uncollapsed
 
@@ -194,7 +194,7 @@ class Edits:
         known = self._active
         if known is not None and known.log is log and not self._changed:
             return known
-        log = growing(log)
+        log = as_append_only(log)
         if known is None or not known.log.begins(log):
             return self._search(log)
         if self._changed:
@@ -234,9 +234,9 @@ class Edits:
                 if not self._changed:
                     break
         self._changed.clear()
-        return replace(known, shown=Growing(shown))
+        return replace(known, shown=AppendOnly(shown))
 
-    def _search(self, log: Growing[Message]) -> _Active:
+    def _search(self, log: AppendOnly[Message]) -> _Active:
         self._changed.clear()
         whole: Sequence[Message] = _without_undone(log, self._undone) if self._undone else log
         in_force: Sequence[Message] = whole
@@ -247,15 +247,15 @@ class Edits:
                     in_force = whole[index + 1 :]
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
-        made = growing(_without(in_force, torn) if torn else in_force)
+        made = as_append_only(_without(in_force, torn) if torn else in_force)
         if len(self._edited) > len(made):  # Most entries belong to messages before a compaction.
             for id in self._edited.keys() - {message.id for message in made}:
                 self._edited[id] = _EditedMessage(self._edited[id].edits)
-        shown = growing(self.shown(made))
+        shown = as_append_only(self.shown(made))
         single = made
         if self._collapses:
             ids = {message.id for message in shown}
-            single = Growing(message for message in made if message.id in ids)
+            single = AppendOnly(message for message in made if message.id in ids)
         active = _Active(log, made, shown, single)
         # An incomplete boundary may become complete with the next message.
         self._active = None if torn else active

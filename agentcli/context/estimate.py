@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 
-from agentcli.core.growing import Growing, growing
+from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -57,7 +57,7 @@ _KINDS: tuple[tuple[str, bytes, float], ...] = (
 previous ones leave. Fitted to usages reported by claude-sonnet-4, 4.5 and 4.6 for prose, Markdown, JSON and shell
 output (tests/data/token_counts.json); multi-byte characters and random text by commonly measured values."""
 _RANDOM_WEIGHT = 0.6
-LEAST_TOKENS_PER_CHARACTER = min(weight for _kind, _bytes, weight in _KINDS)
+MIN_TOKENS_PER_CHARACTER = min(weight for _kind, _bytes, weight in _KINDS)
 
 
 def count_kinds(text: str) -> dict[str, int]:
@@ -143,12 +143,12 @@ def _pixels(data: object) -> int | None:
     return None
 
 
-LEAST_LEARNT_FROM = 150
+MIN_LEARNT_FROM = 150
 """Tokens: smaller samples mostly measure request framing."""
 _PLAUSIBLE = (0.4, 2.5)
 """Plausible ratios; outside, tools or shown messages have changed between two requests."""
 _REMEMBERED = 15
-_MOST_PAIRS = 60
+_MAX_PAIRS = 60
 """Maximum reply pairs used from a loaded log, to keep the start fast."""
 
 
@@ -157,7 +157,7 @@ class Estimator:
 
     def __init__(self) -> None:
         self._sizes: dict[str, tuple[Message, int]] = {}
-        self._learnt: Growing[Message] = Growing()
+        self._learnt: AppendOnly[Message] = AppendOnly()
         """Messages shown up to the last reply used for learning."""
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
         self.has_begun = False
@@ -205,7 +205,7 @@ class Estimator:
         self.has_begun = True
         places = _counted(log, range(len(log) - 1, -1, -1))
         ratios: list[float] = []
-        for (other, after), (one, before) in islice(pairwise(places), _MOST_PAIRS):
+        for (other, after), (one, before) in islice(pairwise(places), _MAX_PAIRS):
             if len(ratios) == _REMEMBERED:
                 break
             between = log[one + 1 : other]
@@ -222,7 +222,7 @@ class Estimator:
         known = len(self._learnt)
         if known == last + 1 and self._learnt[-1] is messages[last]:
             return
-        now = growing(messages)
+        now = as_append_only(messages)
         grown = known <= last and self._learnt.begins(now)
         # If old content is shown differently now, the difference of two usages is meaningless; in a log that was just
         # loaded this is unknown, and the median compensates.
@@ -239,7 +239,7 @@ class Estimator:
     def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:
         """Density from two usages and the messages between them; empty if other factors interfere."""
         estimated = sum(map(self.message, between))
-        if estimated < LEAST_LEARNT_FROM or _forgets_thinking(reply, between):
+        if estimated < MIN_LEARNT_FROM or _forgets_thinking(reply, between):
             return []
         ratio = (after.prompt_tokens - before.context_tokens) / estimated
         return [ratio] if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] else []

@@ -13,7 +13,7 @@ from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, ResultReader
 from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
 from agentcli.core.text.plaintext import plain_line
 
@@ -21,11 +21,11 @@ ClearableTools = Mapping[str, tuple[str, str]]
 """Tools whose old results may be cleared: the most telling argument, and how to get such a result again. Results of
 others (MCP servers, sub-agents, the user) may not be available a second time."""
 
-LEAST_BATCH = 10_000
-LEAST_BATCH_SHARE = 0.1
-_LEAST_CHARACTERS = 400
+MIN_BATCH = 10_000
+MIN_BATCH_SHARE = 0.1
+_MIN_CHARACTERS = 400
 """Shorter results are hardly longer than their replacement line."""
-_LONGEST_SUBJECT = 80
+_MAX_SUBJECT = 80
 
 
 class Microcompact:
@@ -44,7 +44,7 @@ class Microcompact:
         """The newest results of clearable tools, which stay whatever their size."""
         self._seen: tuple[int | None, frozenset[str]] | None = None
         """Version of the edits and pins for which `_ready` was computed."""
-        self._ready: Growing[ContextEdit] = Growing()
+        self._ready: AppendOnly[ContextEdit] = AppendOnly()
         self._freed = 0
         self._checked = 0
         """Number of candidates that were checked: they are in `_ready` or need no edit."""
@@ -55,7 +55,7 @@ class Microcompact:
             return None
         self._clear(state, newest_exchange(shown))
         edits = self._ready
-        if self._freed < min(LEAST_BATCH, state.usable * LEAST_BATCH_SHARE) or not edits:
+        if self._freed < min(MIN_BATCH, state.usable * MIN_BATCH_SHARE) or not edits:
             return None
         count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
         return StepPlan(edits, f"cleared {count}", total=StepTotal(self._freed, edits[0].target))
@@ -81,7 +81,7 @@ class Microcompact:
                     self._freed += edit.freed
 
     def _forget_ready(self) -> None:
-        self._ready = Growing()
+        self._ready = AppendOnly()
         self._freed = self._checked = 0
 
     def _cleared(self, called: AnsweredCall, state: ContextState) -> ContextEdit:
@@ -106,7 +106,7 @@ class Microcompact:
 
 def cleared_line(called: AnsweredCall, subject: str, again: str) -> str:
     """The replacement line of a cleared result, with bounded length."""
-    what = f"{called.name} {plain_line(_text(called.input, subject), _LONGEST_SUBJECT)}".rstrip()
+    what = f"{called.name} {plain_line(_text(called.input, subject), _MAX_SUBJECT)}".rstrip()
     lines = called.result.text.count("\n") + 1
     size = (
         f"{lines:,} lines" if lines > 1 else f"{called.characters:,} characters" if called.characters else "a picture"
@@ -130,7 +130,7 @@ def _is_whole(called: AnsweredCall, state: ContextState) -> bool:
 
 
 def _is_large(called: AnsweredCall) -> bool:
-    return called.characters >= _LEAST_CHARACTERS or any(isinstance(part, ImageBlock) for part in called.result.content)
+    return called.characters >= _MIN_CHARACTERS or any(isinstance(part, ImageBlock) for part in called.result.content)
 
 
 def _text(input: Json, name: str) -> str:

@@ -12,8 +12,8 @@ from dataclasses import field
 from itertools import groupby, pairwise
 from operator import is_
 
+from agentcli.core.append_only import STEP, AppendOnly, as_append_only
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import (
     Block,
     Json,
@@ -41,8 +41,8 @@ _Group = tuple[tuple[int, Message], ...]
 class _Draft:
     """The request messages so far, and how many log messages they cover."""
 
-    consumed: Growing[Message] = field(default_factory=Growing)
-    wire: Growing[Json] = field(default_factory=Growing)
+    consumed: AppendOnly[Message] = field(default_factory=AppendOnly)
+    wire: AppendOnly[Json] = field(default_factory=AppendOnly)
     calls: tuple[Message, ...] = ()
     """Replies with calls that the next message must answer."""
     role: str = ""
@@ -100,7 +100,7 @@ class NormaliseCache:
         if len(draft.consumed) >= last + _MARK_DISTANCE and draft.wire:
             self._marks.append(_Mark(len(draft.consumed), len(draft.wire), draft.wire[-1], draft.calls, draft.role))
 
-    def go_back(self, shown: Growing[Message]) -> None:
+    def go_back(self, shown: AppendOnly[Message]) -> None:
         """Go back to the last mark within the common prefix of these messages and the previous ones; at least one
         step."""
         before = self.settled
@@ -116,9 +116,9 @@ class NormaliseCache:
         self.settled = _Draft()
 
 
-def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> Growing[Json]:
+def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> AppendOnly[Json]:
     memory = memory or NormaliseCache()
-    shown = growing(messages)
+    shown = as_append_only(messages)
     groups = _settle(shown, memory)
     settled = memory.settled
     draft = settled.copy()
@@ -132,7 +132,7 @@ def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None)
 
 def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iterator[None]:
     """Do most of the work of `normalise` for these messages; yields after each step, so that other work can run."""
-    shown = growing(messages)
+    shown = as_append_only(messages)
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
     for end in range(len(memory.settled.consumed) + STEP, len(shown), STEP):
@@ -140,7 +140,7 @@ def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iter
         yield
 
 
-def _settle(shown: Growing[Message], memory: NormaliseCache) -> list[_Group]:
+def _settle(shown: AppendOnly[Message], memory: NormaliseCache) -> list[_Group]:
     """Settle the new groups except the last; returns all new groups."""
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
@@ -158,11 +158,11 @@ def _settle(shown: Growing[Message], memory: NormaliseCache) -> list[_Group]:
     return groups
 
 
-def _sent(shown: Growing[Message], begin: int) -> list[tuple[int, Message]]:
+def _sent(shown: AppendOnly[Message], begin: int) -> list[tuple[int, Message]]:
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 
-def _appended(wire: Growing[Json], message: Json) -> Growing[Json]:
+def _appended(wire: AppendOnly[Json], message: Json) -> AppendOnly[Json]:
     """Add a message; merge it with the last one if dropping an empty message has made them adjacent with the same
     role."""
     if not wire and message["role"] == "assistant":
@@ -247,7 +247,7 @@ def _cleaned(item: object) -> object:
     return item
 
 
-def _trimmed(wire: Growing[Json]) -> Growing[Json]:
+def _trimmed(wire: AppendOnly[Json]) -> AppendOnly[Json]:
     """Strip trailing white space of a final assistant message (sent back after pause_turn), which the API rejects."""
     while wire and wire[-1]["role"] == "assistant":
         *before, last = wire[-1]["content"]

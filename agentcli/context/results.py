@@ -10,8 +10,8 @@ import posixpath
 from collections.abc import Sequence
 
 from agentcli.context.edits import block_id
+from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import RESULT_DATA, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 _PATHS = ("file_path", "notebook_path", "path")
@@ -54,12 +54,12 @@ class ResultReader:
     """Reads the results of a growing conversation."""
 
     def __init__(self) -> None:
-        self._seen: Growing[Message] = Growing()
+        self._seen: AppendOnly[Message] = AppendOnly()
         self._uses: dict[str, ToolUseBlock] = {}
         """Calls without a result, by call id."""
 
     def look(self, messages: Sequence[Message]) -> NewResults:
-        now, known = growing(messages), len(self._seen)
+        now, known = as_append_only(messages), len(self._seen)
         started_over = not self._seen.begins(now)
         if started_over:
             known = 0

@@ -15,12 +15,12 @@ from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, NewResults, ResultReader, path_of, same_call
 from agentcli.context.steps import NEARLY_FULL, ContextState, StepPlan, StepTotal, newest_exchange
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Growing
 from agentcli.core.messages import ATTACHED, Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.text.format import counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 
 READ_AGAIN = "[Read again later: see below]"
 WRITTEN_WHOLE = "[The file was written whole later: see below]"
@@ -31,9 +31,9 @@ LEFT_OUT_IMAGE = "[An image that the user attached{name} was left out because th
 _READ_IMAGE = "Read the file if the image matters."
 _ATTACH_IMAGE = "Ask the user to attach it again if it matters."
 
-LEAST_FREED = 25
+MIN_FREED = 25
 """Minimum tokens freed by replacing a result with a line."""
-_LEAST_CHARACTERS = 200
+_MIN_CHARACTERS = 200
 _CHANGES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _NUMBERED = lazy_pattern(r"(\d{1,9})\t")
 _IMAGE_CHIP = lazy_pattern(r"\[Image #\d+: ([^\[\]\n]+)\]$")
@@ -138,7 +138,7 @@ class Snip:
     def _forget_ready(self) -> None:
         self._seen: tuple[int | None, frozenset[str]] | None = None
         """Version of the edits and pins for which the fields below were computed."""
-        self._ready: Growing[ContextEdit] = Growing()
+        self._ready: AppendOnly[ContextEdit] = AppendOnly()
         self._freed = 0
         self._first: _Superseded | None = None
 
@@ -196,7 +196,7 @@ class Snip:
                 self._superseded.append(_Superseded(old.called, called, WRITTEN_WHOLE))
 
     def _take_repeated(self, called: AnsweredCall) -> None:
-        if called.characters < _LEAST_CHARACTERS or not called.only_text:
+        if called.characters < _MIN_CHARACTERS or not called.only_text:
             return
         key = same_call(called.name, called.input)
         old = self._latest.get(key)
@@ -244,7 +244,7 @@ class Snip:
 
     def _add_ready(self, one: _Superseded) -> None:
         edit = _replaced(one.older.block, one.older.result, one.line)
-        if edit.freed >= LEAST_FREED:
+        if edit.freed >= MIN_FREED:
             self._ready = self._ready.adding(edit)
             self._freed += edit.freed
             if self._first is None or one.older.place < self._first.older.place:

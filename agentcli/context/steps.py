@@ -19,7 +19,7 @@ NEARLY_FULL = 0.85
 """Above this share of the usable window, free space matters more than the cache."""
 ENOUGH_ROOM = 0.01
 """Minimum share of the usable window that a plan must free."""
-MOST_TURNS = 20
+MAX_TURNS = 20
 """Maximum number of expected further requests."""
 LOOKED_BACK = 20
 """Number of blocks before a breakpoint that the prompt cache searches."""
@@ -58,7 +58,7 @@ class ContextState:
     price: Price | None = None
     pinned: frozenset[str] = frozenset()
     """Ids of blocks pinned by the user (`edits.block_id`)."""
-    turns_to_come: int = MOST_TURNS
+    turns_to_come: int = MAX_TURNS
     """Expected number of requests that will be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
     """Whether the cache lives for an hour; writing to it then costs more."""
@@ -154,7 +154,7 @@ def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
     conversation of several prompts is assumed to last as long again.
     """
     here = turn if max_turns is None else min(turn, max_turns - turn + 1)
-    return max(1, min(MOST_TURNS, here + earlier))
+    return max(1, min(MAX_TURNS, here + earlier))
 
 
 def worth_it(plan: StepPlan, first_changed: int, state: ContextState) -> bool:

@@ -15,8 +15,7 @@ from agentcli.context.steps import ContextState, newest_exchange, rewriting_usd,
 from agentcli.context.view import ContextView
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
-from agentcli.core.text.format import money
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted, money
 
 NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
 SYSTEM = "The system prompt is part of every request."

@@ -14,8 +14,8 @@ from dataclasses import replace
 from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
 from agentcli.context.normalise import NormaliseCache, check_pairing, normalise, settle_in_steps
+from agentcli.core.append_only import AppendOnly, RunningValue
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Gathered, Growing
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -41,10 +41,10 @@ Repair = Callable[[Message], Message]
 class _Shown:
     """Messages as a request shows them, and the values they were computed from."""
 
-    active: Growing[Message]
+    active: AppendOnly[Message]
     front: tuple[Message, ...]
     repairs: int
-    messages: Growing[Message]
+    messages: AppendOnly[Message]
 
 
 class ContextView:
@@ -56,10 +56,10 @@ class ContextView:
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = NormaliseCache()
-        self._checked: Growing[Json] = Growing()
+        self._checked: AppendOnly[Json] = AppendOnly()
         self._last_shown: _Shown | None = None
         self._places, self._active_places = _new_places(), _new_places()
-        self._summed: Growing[Message] = Growing()
+        self._summed: AppendOnly[Message] = AppendOnly()
         self._sums = [0]
         """Cumulative tokens of the messages in `_summed`: before each index, and in total."""
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
@@ -85,9 +85,9 @@ class ContextView:
     def imagined(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
-        other._memory, other._checked = NormaliseCache(), Growing()
+        other._memory, other._checked = NormaliseCache(), AppendOnly()
         other._last_shown, other._places, other._active_places = None, _new_places(), _new_places()
-        other._summed, other._sums = Growing(), [0]
+        other._summed, other._sums = AppendOnly(), [0]
         other.edits, other._freed = self.edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
@@ -175,7 +175,7 @@ class ContextView:
     def has_repair(self, kind: str, through: str) -> bool:
         return (kind, through) in self._repairs
 
-    def messages(self, log: Sequence[Message]) -> Growing[Message]:
+    def messages(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The active part of the log, with edits and repairs, before normalising."""
         front, active = self._fronts[self.front_boundary(log)], self.edits.active(log)
         if not front and not self._repairs:
@@ -185,13 +185,13 @@ class ContextView:
             known = None
         new = active[len(known.active) :] if known is not None and known.active.begins(active) else None
         if known is None or new is None or self._ends_repair(new):
-            shown = Growing((*front, *self._repair_all(active)))
+            shown = AppendOnly((*front, *self._repair_all(active)))
         else:
             shown = known.messages.adding(*new)
         self._last_shown = _Shown(active, front, len(self._repairs), shown)
         return shown
 
-    def shown_messages(self, log: Sequence[Message]) -> Growing[Message]:
+    def shown_messages(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The messages that requests show individually, as they are in the log: for data that edits do not change, such
         as their `meta`. Only compactions and collapses replace the sequence."""
         return self.edits.uncollapsed(log)
@@ -214,7 +214,7 @@ class ContextView:
         yield from self.edits.settle_in_steps()
         yield from settle_in_steps(self.messages(log), self._memory)
 
-    def wire(self, log: Sequence[Message]) -> Growing[Json]:
+    def wire(self, log: Sequence[Message]) -> AppendOnly[Json]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
         wire = normalise(self.messages(log), self._memory)
         check_pairing(wire, wire.shared_with(self._checked))
@@ -237,7 +237,7 @@ class ContextView:
         return self._repaired[key][1]
 
 
-def _new_places() -> Gathered[Message, tuple[dict[str, int], int]]:
+def _new_places() -> RunningValue[Message, tuple[dict[str, int], int]]:
     """The index of each message of a log by message id, and the number of messages."""
 
     def add(found: tuple[dict[str, int], int], message: Message) -> tuple[dict[str, int], int]:
@@ -245,7 +245,7 @@ def _new_places() -> Gathered[Message, tuple[dict[str, int], int]]:
         places[message.id] = count
         return places, count + 1
 
-    return Gathered(lambda: ({}, 0), add)
+    return RunningValue(lambda: ({}, 0), add)
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:

@@ -26,7 +26,7 @@ _EMBEDDING = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::f
 """Networks whose last four bytes are an IPv4 address that the packet may reach."""
 _ALSO_PRIVATE = tuple(ipaddress.ip_network(text) for text in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48"))
 """Global by number or in some Python versions: cloud metadata services, and translation to local IPv4 addresses."""
-_MOST_URL = 4000
+_MAX_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -62,8 +62,8 @@ class WebAddress:
 def parse_web_address(text: str) -> WebAddress | str:
     """The address, or a message with the problem. URLs that two parsers could read differently are refused."""
     text = text.strip()
-    if not text or len(text) > _MOST_URL:
-        return "The URL is empty." if not text else f"The URL has more than {_MOST_URL:,} characters."
+    if not text or len(text) > _MAX_URL:
+        return "The URL is empty." if not text else f"The URL has more than {_MAX_URL:,} characters."
     if re.search(r"[\x00-\x20\x7f-\xa0\\\ud800-\udfff\u2028\u2029]", text):
         return "The URL contains blanks, backslashes or control characters. Write them as %XX."
     if "://" not in text and re.match(r"[A-Za-z0-9.-]+\.[A-Za-z]{2,}(?:[:/?#]|$)", text):

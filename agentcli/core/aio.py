@@ -12,7 +12,7 @@ from functools import partial
 from types import coroutine
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from agentcli.core.growing import STEP
+from agentcli.core.append_only import STEP
 
 P = ParamSpec("P")
 T = TypeVar("T")

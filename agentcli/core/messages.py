@@ -13,8 +13,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, NoReturn
 
+from agentcli.core.compressed import compressible_field
 from agentcli.core.frozen import frozen
-from agentcli.core.packed import packable_field
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
@@ -130,18 +130,18 @@ class UnknownBlock:
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | UnknownBlock
 
 _PACKABLE = {
-    TextBlock: packable_field(TextBlock, "text"),
-    ThinkingBlock: packable_field(ThinkingBlock, "thinking"),
-    ToolUseBlock: packable_field(ToolUseBlock, "input"),
+    TextBlock: compressible_field(TextBlock, "text"),
+    ThinkingBlock: compressible_field(ThinkingBlock, "thinking"),
+    ToolUseBlock: compressible_field(ToolUseBlock, "input"),
 }
 
 
-def pack_block(block: Block) -> int:
+def compress_block(block: Block) -> int:
     """Compress a block that is seldom read; it stays equal to what it was. Returns the number of bytes compressed."""
     if isinstance(block, ToolResultBlock):
-        return sum(map(pack_block, block.content))
+        return sum(map(compress_block, block.content))
     field = _PACKABLE.get(type(block))
-    return field.pack(block) if field is not None else 0
+    return field.compress(block) if field is not None else 0
 
 
 class Origin(StrEnum):

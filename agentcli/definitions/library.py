@@ -18,7 +18,7 @@ from typing import Any, Literal
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.files.bounded_read import Unread, read_bounded
-from agentcli.core.files.real_path import is_below, real_path
+from agentcli.core.files.links import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.definitions.files import (
     AgentFile,

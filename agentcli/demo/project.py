@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from agentcli.core.processes.own_programs import isolated_python, run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program, isolated_python, run_program
 
 PREFIX = "agentcli-demo-"
 NAME = "evening"

@@ -20,11 +20,9 @@ from agentcli.assemble.model import ModelBuilder
 from agentcli.config.paths import project_folder
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import AgentError
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import open_regular, read_bounded
-from agentcli.core.text.format import byte_size, duration
+from agentcli.core.files.bounded_read import open_regular, parse_json, read_bounded
+from agentcli.core.text.format import byte_size, counted, duration
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.definitions.library import KINDS, DefinitionPlaces, Library
 from agentcli.doctor import machine
 from agentcli.doctor.finding import CheckContext, Finding, Status

@@ -18,8 +18,8 @@ from agentcli.assemble.environment import Environment
 from agentcli.config.paths import Paths
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli import __version__
-from agentcli.core.processes.own_programs import run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program, run_program
 from agentcli.core.terminal import Terminal
 from agentcli.core.text.plaintext import plain_line
 from agentcli.doctor.finding import CheckContext, Finding

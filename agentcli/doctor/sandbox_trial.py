@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.core.processes.own_programs import isolated_python, run_program
 from agentcli.sandbox.limits import ResourceLimits

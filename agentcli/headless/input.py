@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_json import JsonLimitError, parse_json
+from agentcli.core.files.bounded_read import JsonLimitError, parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, ToolUseBlock, block_from_wire, clean_text
 

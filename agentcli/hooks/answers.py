@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from agentcli.core.files.bounded_json import DEEPEST_INPUT, parse_json
+from agentcli.core.files.bounded_read import DEEPEST_INPUT, parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.plaintext import plain_line, plain_text

@@ -12,10 +12,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.processes.own_programs import desktop_environment, run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import desktop_environment, find_program, run_program
 from agentcli.core.terminal import Terminal
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 
 MAX_CLIPBOARD = 74_994
 """Maximum size in bytes of base64: the limit of xterm, the lowest of all terminals that have one."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentcli.core import events as ev
 from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding, mode_label
-from agentcli.core.text.format import duration, elapsed, money, token_count
+from agentcli.core.text.format import counted, duration, elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.permissions.rules.rule import shown_rule
 
 if TYPE_CHECKING:

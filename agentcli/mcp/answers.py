@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.contents import (

@@ -36,7 +36,7 @@ from agentcli.core.addresses import (
     system_resolve,
 )
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.authorization import AuthChallenge, TokenGrant, is_loopback
 from agentcli.mcp.connection import McpFailure

@@ -26,7 +26,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.processes.browser import open_in_browser
+from agentcli.core.processes.own_programs import open_in_browser
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure

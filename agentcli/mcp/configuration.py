@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from agentcli.config.files import MAX_PROBLEMS, short
 from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.core.text.secret_text import (
     assigns_secret,
     holds_secret,

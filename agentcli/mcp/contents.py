@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from agentcli.core.files.bounded_json import DEEPEST_INPUT
+from agentcli.core.files.bounded_read import DEEPEST_INPUT
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line, plain_text, spell_hidden
 from agentcli.mcp.large_json import joined, pieces_of, plain_large_text

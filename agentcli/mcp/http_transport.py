@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.config.trust_effects import variables_in
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.processes.own_programs import run_helper
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.stdio import server_environment

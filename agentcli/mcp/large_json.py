@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from json import decoder, scanner
 from typing import Any
 
-from agentcli.core.files.bounded_json import JsonLimitError, is_too_deep, number_limits
+from agentcli.core.files.bounded_read import JsonLimitError, is_too_deep, number_limits
 from agentcli.core.text.plaintext import ControlStripper, plain_text
 
 PIECE = 64 * 1024

@@ -13,8 +13,7 @@ from typing import Any
 from agentcli.config.files import locked, replace_file
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings

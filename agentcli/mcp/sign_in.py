@@ -38,7 +38,7 @@ from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line

@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task, wait_uncancelled
-from agentcli.core.processes.descendants import kill_descendants
-from agentcli.core.processes.exit_cleanup import on_exit
+from agentcli.core.processes.exit_cleanup import kill_descendants, on_exit
 from agentcli.core.processes.orphan_processes import SESSION_VARIABLE, Watch, kill_marked, marked, new_mark
-from agentcli.core.processes.own_programs import kill_group, signal_group, start_program_async
-from agentcli.core.processes.programs import clean_search_path, find_program
+from agentcli.core.processes.own_programs import (
+    clean_search_path,
+    find_program,
+    kill_group,
+    signal_group,
+    start_program_async,
+)
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.secret_text import is_secret_name, proxy_without_credentials, without_url_credentials
 from agentcli.mcp.answers import AnswerReader, error_answer

@@ -18,8 +18,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import has_key, spell_hidden
-from agentcli.core.text.plural import plural
 
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 FieldValue = str | int | float | bool | list[str]

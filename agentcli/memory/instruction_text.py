@@ -10,12 +10,12 @@ import hashlib
 import os
 import stat
 
-from agentcli.core.files.link_free import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
+from agentcli.core.files.links import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
+from agentcli.core.text.format import counted, plural
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.text.plural import counted, plural
 
 MAX_READ_BYTES = 1024 * 1024
 MAX_FILE_CHARS = 40_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.config.trust import trust_root
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.links import real_path
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.git.repository import own_users
 from agentcli.core.text.plaintext import visible_text

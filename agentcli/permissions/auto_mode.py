@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.lazy_pattern import lazy_pattern

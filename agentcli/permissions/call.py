@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
 from agentcli.core.processes.shell import shown_command

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.grant import Grant, NetworkAccess
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Grant, NetworkAccess, PermissionMode
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.rules.rule import Rule
 from agentcli.shell.git.subcommand import subcommand_index

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin

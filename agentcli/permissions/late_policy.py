@@ -11,11 +11,10 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Approval, Decision, Grant, Need, PermissionMode
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules
 from agentcli.shell.denied_files import RestrictedFiles
 from agentcli.shell.git.tracked_files import TrackedFiles

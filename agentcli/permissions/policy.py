@@ -13,11 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import TOOL_VERSION, Decision, Need, PartFinding, PermissionMode
+from agentcli.core.permission import (
+    ORDINARY,
+    TOOL_VERSION,
+    Approval,
+    Decision,
+    Grant,
+    Need,
+    PartFinding,
+    PermissionMode,
+)
 from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions import auto_mode

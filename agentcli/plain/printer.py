@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
-from agentcli.core.text.format import duration, money
+from agentcli.core.text.format import counted, duration, money, plural
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
-from agentcli.core.text.plural import counted, plural
 from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput

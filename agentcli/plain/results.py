@@ -10,8 +10,8 @@ from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.core.tool_errors import unwrapped

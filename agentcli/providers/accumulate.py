@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from sys import intern
 from typing import Any, Literal
 
-from agentcli.core.files.bounded_json import DEEPEST_INPUT, is_too_deep, parse_json
+from agentcli.core.files.bounded_read import DEEPEST_INPUT, is_too_deep, parse_json
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import (

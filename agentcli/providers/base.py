@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Growing
 from agentcli.core.messages import Block, Json
 from agentcli.core.usage import Usage
 
@@ -59,15 +59,15 @@ class Request:
     """The tools stay in the request (cache) but may not be called."""
     purpose: str = "turn"
     raw_events: bool = False
-    sequence: Growing[Json] | None = None
-    """The messages as a sequence that shares its beginning with the previous request; see `growing`."""
+    sequence: AppendOnly[Json] | None = None
+    """The messages as a sequence that shares its beginning with the previous request; see `append_only`."""
 
     @property
-    def growing(self) -> Growing[Json]:
+    def append_only(self) -> AppendOnly[Json]:
         """The messages as a sequence, in which new ones are found without comparing all with the previous request."""
         made, messages = self.sequence, self.messages
         same = made is not None and len(made) == len(messages) and (not messages or made[-1] is messages[-1])
-        return made if made is not None and same else Growing(messages)
+        return made if made is not None and same else AppendOnly(messages)
 
 
 class FailureKind(StrEnum):

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.files.bounded_json import is_too_deep
+from agentcli.core.append_only import RunningValue
+from agentcli.core.files.bounded_read import is_too_deep
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
 from agentcli.core.text.format import elapsed, token_count
@@ -121,7 +121,7 @@ class MessagesProvider:
         self._chance = chance
         self._windows = windows
         self._learned: dict[str, _Learned] = {}
-        self._tool_ids: Gathered[Json, set[str]] = Gathered(set, _with_tool_ids)
+        self._tool_ids: RunningValue[Json, set[str]] = RunningValue(set, _with_tool_ids)
         """Ids of the tool calls in the messages of the last request."""
         self._cooldowns: dict[str, float] = {}
         """Overloaded models and the end of their cooldown (loop time); until then requests go to the fallback."""
@@ -183,7 +183,7 @@ class MessagesProvider:
     ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
         """One attempt. Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
         body, betas = self._fit(request, progress)
-        taken = partial(self._tool_ids.of, request.growing)
+        taken = partial(self._tool_ids.of, request.append_only)
         reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
         if signal.aborted:
             yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)

@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.failures import (

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.plan import SandboxRules, home_names
 from agentcli.sandbox.quarantine.protected import outermost, repositories

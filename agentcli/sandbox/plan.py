@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
-from agentcli.core.files.listed_names import ListedNames
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
+from agentcli.core.files.local_folders import ListedNames
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.filtered_files import FILTERS, Filter
 from agentcli.sandbox.limits import ResourceLimits

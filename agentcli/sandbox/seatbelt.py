@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.sandbox.caches import cache_environment
 from agentcli.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.sandbox.session_folder import SessionFolder
 

@@ -39,7 +39,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict
 from agentcli.core.usage import Usage
 

@@ -35,7 +35,7 @@ from agentcli.core.messages import (
     block_from_dict,
     is_thinking,
 )
-from agentcli.core.text.plural import counted, plural
+from agentcli.core.text.format import counted, plural
 from agentcli.core.tool_errors import wrapped
 from agentcli.core.usage import Usage
 from agentcli.session.history import HistoryReader, NoHistory, finished_call
@@ -90,7 +90,7 @@ class LoadedSession:
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """User contexts and their sources by the boundary from which they apply, "" for the beginning."""
     front: Json | None = None
-    """Prefix of the last request, in the form of `agent/cache/fingerprint.py`; None before the first request."""
+    """Prefix of the last request, in the form of `agent/costs/cache_difference.py`; None before the first request."""
     front_version: str = ""
     """Version of the program that sent it."""
     server_tools: tuple[Json, ...] = ()

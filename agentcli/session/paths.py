@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.links import real_path
 
 KEY_LIMIT = 200
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9]")

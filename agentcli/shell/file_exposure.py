@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.read_only_table import PROGRAMS

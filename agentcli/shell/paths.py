@@ -12,8 +12,8 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentcli.core.files import real_path as links
-from agentcli.core.files.real_path import existing_path
+from agentcli.core.files import links as links
+from agentcli.core.files.links import existing_path
 from agentcli.core.frozen import frozen
 from agentcli.core.text.globs import escape_glob, glob_regex, is_within_limits
 from agentcli.shell.protected_names import is_fixed, needs_asking

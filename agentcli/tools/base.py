@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
-from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.permission import ORDINARY, Grant, Need, PermissionMode
 from agentcli.core.processes.launch import Launcher
 from agentcli.tools.files.read_cache import ReadCache
 from agentcli.tools.shell.environment import NO_FURTHER, PassedVariables

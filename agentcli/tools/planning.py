@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.growing import Gathered
+from agentcli.core.append_only import RunningValue
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, QuestionTool, failure, object_schema
 from agentcli.tools.schema import checked
@@ -237,7 +237,7 @@ def todos_from(messages: Sequence[Message]) -> list[Json]:
     return last_list(written_lists().of(messages))
 
 
-def written_lists() -> Gathered[Message, list[ToolUseBlock]]:
+def written_lists() -> RunningValue[Message, list[ToolUseBlock]]:
     """The successful calls of a growing conversation; for `last_list`."""
 
     def add(calls: list[ToolUseBlock], message: Message) -> list[ToolUseBlock]:
@@ -248,7 +248,7 @@ def written_lists() -> Gathered[Message, list[ToolUseBlock]]:
                 calls[:] = [call for call in calls if call.id != block.tool_use_id]
         return calls
 
-    return Gathered(list, add)
+    return RunningValue(list, add)
 
 
 def last_list(calls: Sequence[ToolUseBlock]) -> list[Json]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentcli.core.messages import Json
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 
 _NAMES = {
     "string": "a string",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice
 from agentcli.core.errors import AgentError
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import is_lone_key, plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.submission import parse_draft, sends_prompt
 from agentcli.tui.front_end import AppFrontEnd

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
+from agentcli.core.compressed import CompressibleField, compressible_field
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, ToolResultBlock
-from agentcli.core.packed import PackableField, packable_field
 from agentcli.core.text.terminal_colours import ColourSpan
 
 
@@ -127,9 +127,9 @@ class EndItem(Item):
     errors: tuple[str, ...] = ()
 
 
-_TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display", "changes"))
-_TEXT_FIELDS: Mapping[type[Item], PackableField] = {
-    kind: packable_field(kind, "text") for kind in (AnswerItem, ThinkingItem, OutputItem)
+_TOOL_FIELDS = tuple(compressible_field(ToolItem, name) for name in ("input", "output", "display", "changes"))
+_TEXT_FIELDS: Mapping[type[Item], CompressibleField] = {
+    kind: compressible_field(kind, "text") for kind in (AnswerItem, ThinkingItem, OutputItem)
 }
 
 
@@ -137,9 +137,9 @@ def pack_item(item: Item) -> None:
     """Compress the long texts of an item far from the visible part. Reading its fields still returns the text."""
     if isinstance(item, ToolItem):
         for packable in _TOOL_FIELDS:
-            packable.pack(item, item.result)
+            packable.compress(item, item.result)
     elif (text := _TEXT_FIELDS.get(type(item))) is not None:
-        text.pack(item)
+        text.compress(item)
 
 
 @frozen

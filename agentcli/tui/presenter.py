@@ -23,8 +23,8 @@ from agentcli.core.messages import (
     ToolUseBlock,
     is_thinking,
 )
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Message, Origin, pack_block
+from agentcli.core.messages import Json, Message, Origin, compress_block
 from agentcli.core.text.plaintext import plain_text
 from agentcli.tui.model import (
     Above,
@@ -212,7 +212,7 @@ class EarlierPast:
         section = next(sections)
         items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-", self._paced)
         for block in self._paced(block for message in section.messages for block in message.content):
-            pack_block(block)
+            compress_block(block)
         return section, items
 
 

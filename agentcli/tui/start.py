@@ -62,7 +62,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     from agentcli.tui.startup.preferences import load_preferences
 
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
-    from agentcli.core.processes.descendants import kill_descendants
+    from agentcli.core.processes.exit_cleanup import kill_descendants
     from agentcli.tui.app import AgentApp
     from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 

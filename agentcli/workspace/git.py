@@ -19,8 +19,7 @@ from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.files.bounded_read import read_start
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.git.run import GIT_ENVIRON, git_command
-from agentcli.core.processes.own_programs import PIPE, end_program, kill_group, start_program_async
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import PIPE, end_program, find_program, kill_group, start_program_async
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024

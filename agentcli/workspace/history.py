@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes

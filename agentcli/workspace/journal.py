@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.workspace.base import Snapshot, UndoChoices, UndoNews, UndoReport
 from agentcli.workspace.trees import TreeEntry
 

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.bounded_read import parse_json, read_bounded
+from agentcli.core.files.links import is_below
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles

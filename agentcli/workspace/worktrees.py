@@ -18,13 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder
 from agentcli.core.git.run import git_settings, run_git
-from agentcli.core.processes.own_programs import FinishedProgram
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import FinishedProgram, find_program
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 

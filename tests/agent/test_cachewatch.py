@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.cache.watch import UNKNOWN, CacheWatch, Setup
+from agentcli.agent.costs.cache_watch import UNKNOWN, CacheWatch, Setup
 from agentcli.context.edits import ContextEdit
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock

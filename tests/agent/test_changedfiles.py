@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.attachments import changed_files as changedfiles
-from agentcli.agent.attachments.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
+from agentcli.agent.attachments.changed_files import CHANGED_FILES, MAX_SHOWN, MAX_TOLD, ChangedFiles
 from agentcli.agent.file_changes import changed_notice, wait_for_changes
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
@@ -210,10 +210,10 @@ async def test_many_changes_are_one_message_with_a_cap(desk: Desk) -> None:
         await desk.read(f"{number}.py", f"one {number}\n" * 100)
         desk.put(f"{number}.py", f"two {number}\n" * 100)
     told = await desk.told()
-    assert told.count("@@ ") <= MOST_SHOWN
+    assert told.count("@@ ") <= MAX_SHOWN
     assert " changed\n" in told
     assert "more files]" in told
-    assert len(told) < LONGEST_TOLD + 5_000
+    assert len(told) < MAX_TOLD + 5_000
     assert await desk.told() == ""
 
 
@@ -285,7 +285,7 @@ async def test_files_elsewhere_and_many_files_are_looked_at_in_a_thread(
         assert await desk.looked_up() == ("", False)
     desk.context.read_cache.forget(str(desk.folder / "remote/b.py"))
     assert await desk.looked_up() == ("", True)
-    monkeypatch.setattr(changedfiles, "MOST_CHECKED_BRIEFLY", 0)
+    monkeypatch.setattr(changedfiles, "MAX_FILES_CHECKED_BRIEFLY", 0)
     assert await desk.looked_up() == ("", False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cache.watch import UNKNOWN
+from agentcli.agent.costs.cache_watch import UNKNOWN
 from agentcli.context import user_edits as pinning
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.user_edits import DropEffect, RestoreEffect

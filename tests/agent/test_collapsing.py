@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context import collapse
-from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, ConversationCollapse
+from agentcli.agent.context.collapse import MAX_FAILURES, MAX_TRIES, ConversationCollapse
 from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
@@ -23,7 +23,7 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.providers.credentials import Credentials
@@ -340,8 +340,8 @@ async def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json)
     async with s.engine:
         events = await s.told(*range(14))
     tried = [sent(body) for body in s.asked]
-    assert max(map(tried.count, tried)) == MOST_TRIES
-    assert len(tried) == MOST_FAILURES, "then the small model is not to be had"
+    assert max(map(tried.count, tried)) == MAX_TRIES
+    assert len(tried) == MAX_FAILURES, "then the small model is not to be had"
     assert s.collapsing.staged() == 0
     assert not only(events, ev.ContextEdited)
     assert result_of(events[-1:]).is_error is False
@@ -375,9 +375,9 @@ async def test_an_unfinished_summary_is_cancelled_at_the_end_and_its_cost_is_cou
         events = await s.told(*range(18))
         assert s.collapsing.staged() == 0
     paid = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
-    assert len(paid) == len(s.asked) > MOST_TRIES
+    assert len(paid) == len(s.asked) > MAX_TRIES
     asked = [sent(body) for body in s.asked]
-    assert max(map(asked.count, asked)) == MOST_TRIES, "nobody pays for the same again and again"
+    assert max(map(asked.count, asked)) == MAX_TRIES, "nobody pays for the same again and again"
 
 
 # --------------------------------------------------------------------------------------------------------- breaking off
@@ -503,7 +503,7 @@ def test_thousands_of_short_messages_are_not_looked_through_for_every_prompt(mon
             for number in range(1_000):
                 for role, origin in (("user", Origin.PROMPT), ("assistant", Origin.REPLY)):
                     log.append(Message(role, (TextBlock("So it is."),), f"{role} {number}", origin))
-                await all_staged(s, log=Growing(log))
+                await all_staged(s, log=AppendOnly(log))
 
     run_virtual(main)
     assert looks[:50] == list(range(2, 102, 2)), "a short conversation: for every prompt"

@@ -19,7 +19,7 @@ from agentcli.agent.attachments.state_notes import TaskListReminder, tasks_text
 from agentcli.agent.context import compaction_restore
 from agentcli.agent.context.compaction_restore import (
     FILE_TOKENS,
-    MOST_FILES,
+    MAX_FILES,
     RestoredFile,
     UsedFile,
     background_text,
@@ -147,7 +147,7 @@ def test_a_file_keeps_to_its_tokens(tokens: int, size: int) -> None:
 
 
 async def given_files(files: Sequence[UsedFile], _signal: AbortSignal) -> Sequence[RestoredFile]:
-    return [RestoredFile(file.path, "x = 1\n" * 9_000) for file in files[:MOST_FILES]]
+    return [RestoredFile(file.path, "x = 1\n" * 9_000) for file in files[:MAX_FILES]]
 
 
 @pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
@@ -166,8 +166,8 @@ async def test_restored_content_fits_its_budget_with_the_most_important_first(
     if budget >= 200:
         assert tuple(share.what for share in back.shares[:2]) == ("the todos", "1 running background command")
     if budget == 90_000:
-        assert back.meta["files"] == [f"{n}.py" for n in range(MOST_FILES)]
-        assert size <= MOST_FILES * FILE_TOKENS + 300
+        assert back.meta["files"] == [f"{n}.py" for n in range(MAX_FILES)]
+        assert size <= MAX_FILES * FILE_TOKENS + 300
 
 
 async def test_a_restored_task_list_needs_no_reminder() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from agentcli.agent.attachments.state_notes import UserNotes
 from agentcli.agent.attachments.undo_notes import UserActionNote
-from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.costs.cache_watch import CacheWatch
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli import __version__
-from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front, front_from, kept_head
-from agentcli.agent.cache.watch import CacheWatch, Setup
+from agentcli.agent.costs.cache_difference import Fingerprints, Front, changed_front, front_from, kept_head
+from agentcli.agent.costs.cache_watch import CacheWatch, Setup
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev

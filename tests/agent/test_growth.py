@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from agentcli.assemble import build_engine
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import LoopContinued
-from agentcli.core.messages import Json, TextBlock, pack_block
+from agentcli.core.messages import Json, TextBlock, compress_block
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.requests.encode import BodyEncoder
 from tests.bench.growth import LARGE_WINDOW, ReadingModel, is_summary, model_reply, options_for
@@ -153,7 +153,7 @@ def test_large_results_that_no_request_shows_any_more_are_compressed_and_read_as
                         pass
                 results = [result for message in engine.messages for result in message.tool_results]
                 parts = [part for result in results for part in result.content if isinstance(part, TextBlock)]
-                unpacked = sum(pack_block(part) > 0 for part in parts)
+                unpacked = sum(compress_block(part) > 0 for part in parts)
                 texts.extend(result.text for result in results if result.content)
 
     asyncio.run(main())

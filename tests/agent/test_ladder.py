@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cache.watch import UNKNOWN
 from agentcli.agent.context.collapse import ConversationCollapse
+from agentcli.agent.costs.cache_watch import UNKNOWN
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.cache.watch import CacheWatch
+from agentcli.agent.costs.cache_watch import CacheWatch
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
 from agentcli.context.edits import ContextEdit
@@ -24,7 +24,7 @@ from agentcli.context.steps import ContextState
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.aio import paced
-from agentcli.core.growing import STEP, Growing
+from agentcli.core.append_only import STEP, AppendOnly
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
@@ -91,7 +91,7 @@ def most_calls(steps: Iterator[None]) -> int:
 
 
 def test_carrying_out_a_plan_of_many_edits_takes_few_calls_for_each() -> None:
-    log, view, pipeline = Growing(conversation(EXCHANGES)), ContextView(), Pipeline([Snip()])
+    log, view, pipeline = AppendOnly(conversation(EXCHANGES)), ContextView(), Pipeline([Snip()])
     early = ContextState(estimate=50, usable=100_000, cached=10**9)
     for exchange in range(1, EXCHANGES + 1):
         assert not list(pipeline.run(view, log.first(1 + 2 * exchange), lambda _freed: early))
@@ -107,7 +107,7 @@ def test_carrying_out_a_plan_of_many_edits_takes_few_calls_for_each() -> None:
 
 
 def test_messages_that_many_edits_change_are_made_in_steps_that_do_not_grow() -> None:
-    log, view = Growing(conversation(EXCHANGES)), ContextView()
+    log, view = AppendOnly(conversation(EXCHANGES)), ContextView()
     assert most_calls(view.settle_in_steps(log)) <= MOST_CALLS_A_STEP
     view.wire(log)
     view.edit(snips(EXCHANGES), after=log[-1].id)
@@ -121,7 +121,7 @@ def test_messages_that_many_edits_change_are_made_in_steps_that_do_not_grow() ->
 
 
 def test_what_is_sent_is_the_same_after_any_number_of_steps() -> None:
-    log = Growing(conversation(FEWER_EXCHANGES))
+    log = AppendOnly(conversation(FEWER_EXCHANGES))
     sent = []
     for steps in (None, 0, 1, 2, 3, 1_000):
         view = ContextView()
@@ -134,7 +134,7 @@ def test_what_is_sent_is_the_same_after_any_number_of_steps() -> None:
 
 
 def requests() -> tuple[Request, Request]:
-    log, view = Growing(conversation(EXCHANGES)), ContextView()
+    log, view = AppendOnly(conversation(EXCHANGES)), ContextView()
     before = view.wire(log)
     view.edit(snips(EXCHANGES), after=log[-1].id)
     now = view.wire(log)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from agentcli.agent.old_content import OldContent
+from agentcli.core.append_only import AppendOnly
+from agentcli.core.compressed import Compressed
 from agentcli.core.events import ContextEdited, Event, MessageAppended, ReplyStarted
-from agentcli.core.growing import Growing
 from agentcli.core.messages import (
     Block,
     Message,
@@ -14,7 +15,6 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
-from agentcli.core.packed import Packed
 
 LINES = "".join(f"    a line of source code, number {number}\n" for number in range(600))
 NEXT_TURN = ReplyStarted(message_id="reply", api_id="msg_1", model="m")
@@ -22,7 +22,7 @@ NEXT_TURN = ReplyStarted(message_id="reply", api_id="msg_1", model="m")
 
 class Conversation:
     def __init__(self, resumed: tuple[Message, ...] = ()) -> None:
-        self.log: Growing[Message] = Growing(resumed)
+        self.log: AppendOnly[Message] = AppendOnly(resumed)
         self.old = OldContent(resumed)
 
     def add(self, *messages: Message) -> None:
@@ -42,7 +42,7 @@ class Conversation:
 def _is_packed(block: Block) -> bool:
     parts = block.content if isinstance(block, ToolResultBlock) else (block,)
     return any(
-        isinstance(part, TextBlock) and isinstance(TextBlock.__dict__["text"]._slot.__get__(part), Packed)
+        isinstance(part, TextBlock) and isinstance(TextBlock.__dict__["text"]._slot.__get__(part), Compressed)
         for part in parts
     )
 
@@ -109,5 +109,5 @@ def test_calls_that_nothing_shows_any_more_are_compressed_too() -> None:
 
     here.take(NEXT_TURN)
 
-    assert isinstance(ToolUseBlock.__dict__["input"]._slot.__get__(call), Packed)
+    assert isinstance(ToolUseBlock.__dict__["input"]._slot.__get__(call), Compressed)
     assert call.input == {"file_path": "x.py", "content": LINES}

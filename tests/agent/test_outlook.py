@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cache.watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
+from agentcli.agent.costs.cache_watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
 from agentcli.agent.profile import Profile
 from agentcli.context.report import ChangePrice, ExpectedCache, price_of_change
 from agentcli.core import events as ev

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.costs.spending import Budget, Spending
+from agentcli.agent.costs.budget import Budget
+from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.assemble import Options, build_engine

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agentcli.core.abort import AbortController
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launcher
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.linux.probe import probe

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cache.watch import SHORT_TTL
+from agentcli.agent.costs.cache_watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
 from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.commands.model import without_now

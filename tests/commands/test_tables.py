@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.cache.watch import SHORT_TTL
+from agentcli.agent.costs.cache_watch import SHORT_TTL
 from agentcli.agent.costs.spending import Spending
 from agentcli.commands.cost import details
 from agentcli.commands.line import run_command

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context import collapse as words
-from agentcli.context.collapse import LATEST_TURNS, LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
+from agentcli.context.collapse import LATEST_TURNS, MAX_ASKED, MIN_SPAN, Collapse, Span, Thresholds, find_spans
 from agentcli.context.compact import RESTORED
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -71,7 +71,7 @@ def test_short_exchanges_are_combined_until_a_summary_pays_off() -> None:
         talk.answer("word " * 300)
     found = spans(talk.log)
     assert found
-    assert all(LEAST_SPAN <= span.tokens < 2 * LEAST_SPAN and span.count > 1 for span in found)
+    assert all(MIN_SPAN <= span.tokens < 2 * MIN_SPAN and span.count > 1 for span in found)
     assert spans(talk.log[:10]) == []
 
 
@@ -219,7 +219,7 @@ def test_the_small_model_sees_the_exchange_with_long_content_cut() -> None:
     for number in range(200):
         exchange(talk, number, "words of many kinds " * 5_000)
     whole = Span(tuple(talk.log), "exchange", 200, 10**6)
-    assert len(words.asked(whole)) < MOST_ASKED + 1_000
+    assert len(words.asked(whole)) < MAX_ASKED + 1_000
 
 
 def test_the_users_messages_are_kept_verbatim_beside_the_summary() -> None:

@@ -21,7 +21,7 @@ from agentcli.context.snip import (
 )
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.abort import AbortController
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import TextBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
@@ -234,7 +234,7 @@ def test_cleared_results_are_forgotten_and_later_ones_are_still_snipped() -> Non
     talk.prompt("go")
     cleared = [talk.call("Read", {"file_path": f"/{number}.py"}, numbered(1, 50)) for number in range(100)]
     kept = talk.call("Read", {"file_path": "/kept.py"}, numbered(1, 50))
-    log = Growing(talk.log)
+    log = AppendOnly(talk.log)
 
     def plan() -> StepPlan | None:
         state = ContextState(estimate=1_000, usable=100_000, edited=edits.edited, version=edits.version)

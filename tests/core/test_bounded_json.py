@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.files.bounded_json import DEEPEST, JsonLimitError, is_too_deep, parse_json
+from agentcli.core.files.bounded_read import DEEPEST, JsonLimitError, is_too_deep, parse_json
 from tests.support.tables import each_row
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.processes.browser import open_in_browser
+from agentcli.core.processes.own_programs import open_in_browser
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="the opener has another name")
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.growing import Gathered, Growing, latest
+from agentcli.core.append_only import AppendOnly, RunningValue, latest
 
 
 @given(st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)), st.integers(-12, 12), st.integers(-12, 12))
 def test_a_growing_sequence_is_like_a_tuple(first: list[int], more: list[int], start: int, stop: int) -> None:
-    made, like = Growing(first).adding(*more), (*first, *more)
+    made, like = AppendOnly(first).adding(*more), (*first, *more)
     assert made == like
     assert like == made
     assert (len(made), tuple(made), tuple(reversed(made))) == (len(like), like, like[::-1])
@@ -18,14 +18,14 @@ def test_a_growing_sequence_is_like_a_tuple(first: list[int], more: list[int], s
 
 
 def test_a_shorter_one_stays_as_it_was() -> None:
-    short = Growing("ab")
+    short = AppendOnly("ab")
     long = short.adding("c", "d")
     assert (short, long, long.first(3)) == (("a", "b"), ("a", "b", "c", "d"), ("a", "b", "c"))
     assert short.to_tuple() == ("a", "b")
 
 
 def test_two_that_grow_from_one_do_not_disturb_each_other() -> None:
-    base = Growing("ab")
+    base = AppendOnly("ab")
     one, other = base.adding("c"), base.adding("x", "y")
     assert (one, other) == (("a", "b", "c"), ("a", "b", "x", "y"))
     assert one.shared_with(other) == 2
@@ -35,7 +35,7 @@ def test_two_that_grow_from_one_do_not_disturb_each_other() -> None:
 
 
 def test_what_is_there_already_is_shared() -> None:
-    base = Growing("ab")
+    base = AppendOnly("ab")
     longer = base.adding("c", "d")
     assert base.adding("c").shared_with(longer) == 3
     assert base.adding("c", "d", "e").begins(longer.adding("e"))
@@ -48,18 +48,18 @@ def test_each_item_is_read_once_and_all_again_in_another_sequence() -> None:
         read.append(item)
         return before + item
 
-    gathered = Gathered(str, add)
-    log = Growing("ab")
+    gathered = RunningValue(str, add)
+    log = AppendOnly("ab")
     assert gathered.of(log) == "ab"
     assert gathered.of(log.adding("c")) == "abc"
     assert read == ["a", "b", "c"]
-    assert gathered.of(Growing("xb")) == "xb"
-    assert gathered.of(Growing("x")) == "x"
+    assert gathered.of(AppendOnly("xb")) == "xb"
+    assert gathered.of(AppendOnly("x")) == "x"
 
 
 def test_the_latest_of_a_kind_is_kept() -> None:
     found = latest(lambda text: text if text.isupper() else None)
-    log = Growing(["a", "B", "c"])
+    log = AppendOnly(["a", "B", "c"])
     assert found.of(log) == "B"
     assert found.of(log.adding("d", "E")) == "E"
-    assert found.of(Growing(["a"])) is None
+    assert found.of(AppendOnly(["a"])) is None

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentcli.core.files.listed_names import SETTLED_NS, ListedNames
+from agentcli.core.files.local_folders import SETTLED_NS, ListedNames
 from tests.support.tables import each_row
 
 NOW = 1_800_000_000_123_456_789
@@ -25,9 +25,9 @@ class Folder:
         self.size = 4_096
         self.names = [".SSH", "notes.txt"]
         self.listings = 0
-        monkeypatch.setattr("agentcli.core.files.listed_names.time", SimpleNamespace(time_ns=lambda: NOW))
-        monkeypatch.setattr("agentcli.core.files.listed_names.os", self)
-        monkeypatch.setattr("agentcli.core.files.listed_names.is_disk", lambda device: os.major(device) != 0)
+        monkeypatch.setattr("agentcli.core.files.local_folders.time", SimpleNamespace(time_ns=lambda: NOW))
+        monkeypatch.setattr("agentcli.core.files.local_folders.os", self)
+        monkeypatch.setattr("agentcli.core.files.local_folders.is_disk", lambda device: os.major(device) != 0)
 
     def stat(self, path: str) -> SimpleNamespace:
         if path != FOLDER:

@@ -19,6 +19,7 @@ from agentcli.__main__ import without_project
 from agentcli.core.processes import installation
 from agentcli.core.processes.own_programs import (
     PIPE,
+    clean_search_path,
     desktop_environment,
     end_program,
     isolated_python,
@@ -28,7 +29,6 @@ from agentcli.core.processes.own_programs import (
     start_program_async,
     user_environment,
 )
-from agentcli.core.processes.programs import clean_search_path
 
 SYSTEM = "/usr/bin:/bin"
 

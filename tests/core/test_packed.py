@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from agentcli.core.compressed import Compressed, compress
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -15,9 +16,8 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     block_to_wire,
-    pack_block,
+    compress_block,
 )
-from agentcli.core.packed import Packed, pack
 from tests.support.tables import each_row
 
 LONG = "".join(f"line {number} of a result, with a lone surrogate \ud800 and ✓\n" for number in range(400))
@@ -36,18 +36,18 @@ def _blocks() -> dict[str, Block]:
 def test_a_packed_block_equals_what_it_was(name: str) -> None:
     block, as_it_was = _blocks()[name], _blocks()[name]
 
-    assert pack_block(block) > len(LONG)
+    assert compress_block(block) > len(LONG)
 
     assert block == as_it_was
     assert as_it_was == block
     assert repr(block) == repr(as_it_was)
     assert block_to_wire(block) == block_to_wire(as_it_was)
     assert replace(block) == as_it_was
-    assert pack_block(block) == 0, "packed twice"
+    assert compress_block(block) == 0, "packed twice"
 
 
 def test_a_packed_text_takes_a_fraction_of_its_memory() -> None:
-    packed = pack(LONG)
+    packed = compress(LONG)
 
     assert packed is not None
     assert sys.getsizeof(packed._data) < len(LONG) / 4
@@ -56,9 +56,9 @@ def test_a_packed_text_takes_a_fraction_of_its_memory() -> None:
 @each_row("similar", ["", LONG, LONG[5:500], "✓" * 40_000, LONG * 20])
 def test_a_value_packed_beside_a_similar_text_reads_as_before(similar: str) -> None:
     block = TextBlock(similar)
-    packed = pack({"shown": LONG, "lines": 400}, block)
+    packed = compress({"shown": LONG, "lines": 400}, block)
 
-    pack_block(block)
+    compress_block(block)
 
     assert packed is not None
     assert packed.value == {"shown": LONG, "lines": 400}
@@ -66,20 +66,20 @@ def test_a_value_packed_beside_a_similar_text_reads_as_before(similar: str) -> N
 
 @each_row("value", ["short", {"of": "kinds", "that": object()}, ["x" * 5_000, {1, 2}, lambda: 0]])
 def test_what_is_small_or_cannot_be_packed_stays(value: object) -> None:
-    assert pack(value) is None
+    assert compress(value) is None
 
 
 def test_short_blocks_stay_as_they_are() -> None:
     block = TextBlock("short")
 
-    assert pack_block(block) == 0
-    assert not isinstance(TextBlock.__dict__["text"]._slot.__get__(block), Packed)
+    assert compress_block(block) == 0
+    assert not isinstance(TextBlock.__dict__["text"]._slot.__get__(block), Compressed)
 
 
 @pytest.mark.parametrize("text", ["", "x" * 999_999])
 def test_matching_by_position_reads_a_packed_text(text: str) -> None:
     block = TextBlock(text)
-    pack_block(block)
+    compress_block(block)
 
     match block:
         case TextBlock(found, citations):
@@ -89,7 +89,7 @@ def test_matching_by_position_reads_a_packed_text(text: str) -> None:
 def test_large_values_are_packed_at_a_level_that_is_quick_for_any_text() -> None:
     def effort(value: str) -> int:
         """As the header of zlib data has it: 1 for the levels 2 to 5, 2 for level 6."""
-        packed = pack(value)
+        packed = compress(value)
         assert packed is not None
         return packed._data[1] >> 6
 

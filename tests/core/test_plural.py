@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import agentcli
-from agentcli.core.text.plural import counted, plural
+from agentcli.core.text.format import counted, plural
 from tests.support.tables import each_row
 
 NAIVE = re.compile(r"""\(e?s\)["' .:,]|'e?s' if |"e?s" if |else 'e?s'|else "e?s\"""")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program
 
 
 @pytest.fixture

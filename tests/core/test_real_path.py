@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.files import real_path as module
-from agentcli.core.files.real_path import existing_path, real_path
+from agentcli.core.files import links as module
+from agentcli.core.files.links import existing_path, real_path
 
 
 def make_tree(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.processes.descendants import kill_descendants
+from agentcli.core.processes.exit_cleanup import kill_descendants
 from agentcli.headless.streams import OutputLost, StreamWriter, complain, is_terminal
 
 pytestmark = pytest.mark.anyio

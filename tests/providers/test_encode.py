@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json
 from agentcli.providers.base import Request
 from agentcli.providers.catalog import Catalog
@@ -46,7 +46,7 @@ def test_memory_is_bounded_by_the_current_conversation() -> None:
     assert len(encoder._known) <= 66
 
 
-def _bodies(log: Growing[dict[str, object]], more: int) -> list[dict[str, object]]:
+def _bodies(log: AppendOnly[dict[str, object]], more: int) -> list[dict[str, object]]:
     """The bodies of requests in a conversation that grows by two messages a turn."""
     made = []
     for number in range(more):
@@ -59,13 +59,13 @@ def _bodies(log: Growing[dict[str, object]], more: int) -> list[dict[str, object
 
 def test_a_long_conversation_gives_the_same_bytes_in_a_few_pieces() -> None:
     encoder = BodyEncoder()
-    first = Growing([{"role": "user", "content": [{"type": "text", "text": "Hello"}]}])
+    first = AppendOnly([{"role": "user", "content": [{"type": "text", "text": "Hello"}]}])
     for number, body in enumerate(_bodies(first, 120)):
         pieces = encoder.pieces(body)
         assert number % 17 or b"".join(pieces) == to_bytes(body)
         assert len(pieces) <= 6
     assert sum(map(len, pieces)) > 4 * LARGE_PIECE
-    for body in _bodies(Growing([{"role": "user", "content": "another"}]), 3):
+    for body in _bodies(AppendOnly([{"role": "user", "content": "another"}]), 3):
         assert encoder.encode(body) == to_bytes(body)
 
 

@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from agentcli.core.files.bounded_json import DEEPEST_INPUT
+from agentcli.core.files.bounded_read import DEEPEST_INPUT
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.providers import accumulate

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.grant import Grant
+from agentcli.core.permission import Grant
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.process import Child
 from agentcli.tools.shell import running_command, spare_shell

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.grant import Grant
+from agentcli.core.permission import Grant
 from agentcli.tools.base import ToolContext
 from tests.sandbox.box import Box
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from agentcli.agent.cache.watch import SHORT_TTL
+from agentcli.agent.costs.cache_watch import SHORT_TTL
 from agentcli.agent.profile import Bounds
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer

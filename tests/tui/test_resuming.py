@@ -190,7 +190,7 @@ def test_the_first_request_does_not_compete_with_earlier_items(monkeypatch: pyte
     items = earlier_items(history, lambda *_call: "")
 
     assert pauses == [resume.PAUSE_SECONDS] * (len(history) // resume.AT_ONCE + len(items) // resume.AT_ONCE)
-    assert ToolItem.output.pack(items[-1]) == 0, "compressed in the thread, not when it is put above others"  # type: ignore[attr-defined]
+    assert ToolItem.output.compress(items[-1]) == 0, "compressed in the thread, not when it is put above others"  # type: ignore[attr-defined]
 
 
 def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, pack_block
-from agentcli.core.packed import Packed
+from agentcli.core.compressed import Compressed
+from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, compress_block
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
@@ -84,13 +84,13 @@ def test_items_above_read_as_before() -> None:
 
 def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.MonkeyPatch) -> None:
     items = _filled(UNPACKED + 1)
-    unpack, unpacked = Packed.value, []
+    unpack, unpacked = Compressed.value, []
 
-    def counted(packed: Packed) -> Any:
+    def counted(packed: Compressed) -> Any:
         unpacked.append(packed)
         return unpack.__get__(packed)
 
-    monkeypatch.setattr(Packed, "value", property(counted))
+    monkeypatch.setattr(Compressed, "value", property(counted))
 
     oldest = items.stack.entries[0]
     items.expand(oldest, True)
@@ -110,7 +110,7 @@ def test_a_display_that_repeats_its_result_takes_a_fraction_of_what_it_takes_alo
 
     pack_item(alone)
     pack_item(beside)
-    pack_block(result)
+    compress_block(result)
 
     assert _packed_bytes(beside) < _packed_bytes(alone) / 4
     assert beside.display == alone.display == display

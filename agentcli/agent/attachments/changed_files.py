@@ -25,22 +25,22 @@ from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking, load_from_memory
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
-MOST_CHECKED = 2_000
-MOST_CHECKED_BRIEFLY = 20
+MAX_CHECKED = 2_000
+MAX_FILES_CHECKED_BRIEFLY = 20
 """Maximum files that are checked without a thread, if they are on local disks."""
-LARGEST_CHECKED_BRIEFLY = 256 * 1024
-MOST_SHOWN = 10
-MOST_NAMED = 50
-LONGEST_DIFFERENCE = 4_000
-LONGEST_TOLD = 20_000
+MAX_BYTES_CHECKED_BRIEFLY = 256 * 1024
+MAX_SHOWN = 10
+MAX_NAMED = 50
+MAX_DIFFERENCE = 4_000
+MAX_TOLD = 20_000
 """Maximum characters of all diffs in one message."""
 CHANGED_FILES = "changed_files"
 """Meta key: the files that a message reports."""
@@ -48,7 +48,7 @@ CHANGED_FILES = "changed_files"
 _GONE = "gone"
 _SECONDS = 0.25
 """Maximum duration of one check; on a slow disk the next check continues."""
-_MOST_HASHED = 64 * 1024 * 1024
+_MAX_HASHED = 64 * 1024 * 1024
 _SETTLED_NANOSECONDS = 2_000_000_000
 """Minimum age of a reliable time stamp: two changes within its resolution look the same."""
 _LEAD = (
@@ -170,7 +170,7 @@ class ChangedFiles(Attachments):
         if not paths:
             return None
         folders = {path.rpartition("/")[0] for path in paths}
-        if len(paths) <= MOST_CHECKED_BRIEFLY and self._local.has(folders):
+        if len(paths) <= MAX_FILES_CHECKED_BRIEFLY and self._local.has(folders):
             return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:
@@ -222,7 +222,7 @@ class ChangedFiles(Attachments):
 
     def _paths(self, context: ToolContext) -> list[str]:
         """Paths to check, latest first, or from where the last check stopped."""
-        paths = context.read_cache.paths()[: -MOST_CHECKED - 1 : -1]
+        paths = context.read_cache.paths()[: -MAX_CHECKED - 1 : -1]
         if self._known.stopped_at in paths:
             place = paths.index(self._known.stopped_at)
             paths = paths[place:] + paths[:place]
@@ -315,7 +315,7 @@ def _swept(
         seen = cache.seen(path)
         if seen is None:
             continue
-        if hashed > _MOST_HASHED or time.monotonic() > deadline:
+        if hashed > _MAX_HASHED or time.monotonic() > deadline:
             sweep.stopped_at = path
             break
         stamp = _stamp(path)
@@ -354,7 +354,7 @@ def _stamp(path: str) -> Stamp:
 
 
 def _load_from_memory(path: str) -> bytes:
-    data = load_from_memory(path, LARGEST_CHECKED_BRIEFLY)
+    data = load_from_memory(path, MAX_BYTES_CHECKED_BRIEFLY)
     if data is None:
         raise BlockingIOError
     return data
@@ -398,7 +398,7 @@ def _removed_temp_files(paths: Iterable[str]) -> list[str]:
 
 def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[FileUpdate]:
     """The changes, with diffs for the first ones as far as these can be shown."""
-    room, shown = LONGEST_TOLD, 0
+    room, shown = MAX_TOLD, 0
     found: list[FileUpdate] = []
     for change in changes:
         if change.what or change.data is None:
@@ -407,10 +407,10 @@ def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[F
         if change.named and cache.content(change.path) is not None:
             found.append(replace(change, what="changed", complete=True))
             continue
-        if shown >= MOST_SHOWN or room <= 0:
+        if shown >= MAX_SHOWN or room <= 0:
             found.append(_described(change, "changed"))
             continue
-        change = _differing(change, cache.content(change.path), min(LONGEST_DIFFERENCE, room))
+        change = _differing(change, cache.content(change.path), min(MAX_DIFFERENCE, room))
         room -= len(change.difference)
         shown += bool(change.difference)
         found.append(change)
@@ -458,9 +458,9 @@ def _listed(lead: str, changes: Sequence[FileUpdate], context: ToolContext) -> s
     parts = [lead]
     parts += [f"{_name(change, context)}:\n{change.difference}" for change in changes if change.difference]
     rest = [change for change in changes if not change.difference]
-    lines = [f"{_name(change, context)} {change.what}" for change in rest[:MOST_NAMED]]
-    if len(rest) > MOST_NAMED:
-        lines.append(f"and {counted(len(rest) - MOST_NAMED, 'more file')}")
+    lines = [f"{_name(change, context)} {change.what}" for change in rest[:MAX_NAMED]]
+    if len(rest) > MAX_NAMED:
+        lines.append(f"and {counted(len(rest) - MAX_NAMED, 'more file')}")
     if lines:
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "]"

@@ -20,8 +20,8 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
+from agentcli.core.append_only import RunningValue, latest
 from agentcli.core.files.local_folders import LocalFolders
-from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line
@@ -33,9 +33,9 @@ from agentcli.tools.registry import builtin_traits, file_field
 
 INSTRUCTIONS = "instructions"
 """Key in a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
-MOST_FOLDERS = 20
+MAX_FOLDERS = 20
 """Maximum touched folders whose instructions are kept in the context, the latest ones."""
-LONGEST_AT_ONCE = 60_000
+MAX_AT_ONCE = 60_000
 """Maximum characters per request; the rest is attached to the next one."""
 
 NEW = "[Instructions that hold for files you work with:]"
@@ -75,7 +75,7 @@ class ConversationInstructions(Attachments):
         self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
         """Folders, the last touched one at the end."""
-        self._in_sight: Gathered[Message, dict[str, str]] = Gathered(dict, _with_announced)
+        self._in_sight: RunningValue[Message, dict[str, str]] = RunningValue(dict, _with_announced)
         """Digests of the files that messages in sight tell of."""
         self._scanned: tuple[int, str] = (0, "")
         """Number of messages scanned, and the id of the last of them."""
@@ -91,7 +91,7 @@ class ConversationInstructions(Attachments):
 
     def lookup(self, state: LoopState) -> Lookup:
         self._scan(state)
-        folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
+        folders = [*list(self._touched)[-MAX_FOLDERS:], str(state.tool_context.cwd)]
         announced = self._announced(state)
         shown = [path for path, digest in announced.items() if digest]
         places = self._files.places(folders)
@@ -232,7 +232,7 @@ def known_anyway(
 
 def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
     """As many files as fit, at least one."""
-    room = LONGEST_AT_ONCE
+    room = MAX_AT_ONCE
     chosen: list[InstructionFile] = []
     for file in files:
         room -= len(file.section)
@@ -258,7 +258,7 @@ class MemorySearch(Attachments):
         self._notes = notes
         self._ids = ids
         self._shown = shown
-        self._last_prompt: Gathered[Message, Any] = latest(_own_prompt)
+        self._last_prompt: RunningValue[Message, Any] = latest(_own_prompt)
         self._prompt = ""
         """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None

@@ -29,9 +29,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path, is_encodable, shown_path, title_of
 from agentcli.tools.files.disk import folder_names, quoted_name
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.tools import ResourceMention
     from agentcli.mcp.servers import McpServers
 
-MOST_MENTIONS = 20
-MOST_CHARACTERS = 120_000
+MAX_MENTIONS = 20
+MAX_CHARACTERS = 120_000
 """Limit for all attachments of one prompt; the model can read the rest."""
-MOST_CANDIDATES = 500
+MAX_CANDIDATES = 500
 """Maximum words with an `@` that are checked on disk."""
-_MOST_NAMES = 200
+_MAX_NAMES = 200
 _FOLDER = "directory"
 """The display kind of a directory listing."""
 _MENTION = lazy_pattern(
@@ -54,7 +54,7 @@ _MENTION = lazy_pattern(
 _RANGE = lazy_pattern(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
 _CODE = lazy_pattern(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _TRAILING = ".,;:!?)]}>'`*_"
-_MOST_TRAILING = 5
+_MAX_TRAILING = 5
 
 
 @frozen
@@ -83,7 +83,7 @@ def find_mentions(
     if "@" not in text:
         return []
     found: dict[tuple[object, ...], Mention | ResourceMention] = {}
-    for match in islice(_MENTION.finditer(_CODE.sub("", text)), MOST_CANDIDATES):
+    for match in islice(_MENTION.finditer(_CODE.sub("", text)), MAX_CANDIDATES):
         quoted, lines, bare = match.groups()
         spellings = [f"{quoted}{lines or ''}", quoted] if quoted is not None else list(_spellings(bare))
         mention = next(filter(None, (_existing(spelling, context) for spelling in spellings)), None)
@@ -100,7 +100,7 @@ def find_mentions(
 def _spellings(bare: str) -> Iterator[str]:
     """The text after an `@`, then the same with less and less trailing punctuation."""
     yield bare
-    for _removed in range(_MOST_TRAILING):
+    for _removed in range(_MAX_TRAILING):
         if not bare or bare[-1] not in _TRAILING:
             return
         bare = bare[:-1]
@@ -156,13 +156,13 @@ class Mentions:
             mentions = await signal.run(in_thread(find_mentions, text, context, self.servers)) if "@" in text else []
         except Aborted:
             return added
-        room = MOST_CHARACTERS
+        room = MAX_CHARACTERS
         for number, mention in enumerate(mentions):
             if signal.aborted:
                 return added
-            if number >= MOST_MENTIONS or room <= 0:
-                problem = f"the prompt attaches too much at once (at most {MOST_MENTIONS} files and "
-                problem += f"{MOST_CHARACTERS:,} characters). Read shows it."
+            if number >= MAX_MENTIONS or room <= 0:
+                problem = f"the prompt attaches too much at once (at most {MAX_MENTIONS} files and "
+                problem += f"{MAX_CHARACTERS:,} characters). Read shows it."
                 await add(_refused(mention, problem, self.ids))
                 await emit(_notice(mention, problem))
                 continue
@@ -265,8 +265,8 @@ def _problem_without_question(decision: Decision, questions: Questions, may_ask:
 
 def _listing(path: str, context: ToolContext) -> Output:
     names = [quoted_name(name) for name in folder_names(path, context.hides)]
-    more = [f"… and {len(names) - _MOST_NAMES:,} more; Glob lists them"] if len(names) > _MOST_NAMES else []
-    text = "\n".join((*names[:_MOST_NAMES], *more)) or "(empty)"
+    more = [f"… and {len(names) - _MAX_NAMES:,} more; Glob lists them"] if len(names) > _MAX_NAMES else []
+    text = "\n".join((*names[:_MAX_NAMES], *more)) or "(empty)"
     summary = f"directory, {counted(len(names), 'entry', 'entries')}"
     return Output(text, summary=summary, display={"kind": _FOLDER})
 

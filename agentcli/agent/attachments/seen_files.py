@@ -17,7 +17,7 @@ from agentcli.tools.files.read_cache import ReadCache, digest_of
 
 SEEN = "seen"
 """Meta key of a message that reports changed files: what the model knows from it, as made by `to_json`."""
-MOST_RECALLED = 2_000
+MAX_RECALLED = 2_000
 Stamp = tuple[int, ...] | None
 Remember = Callable[[Json], None]
 """Saves changes by path; None for a forgotten file."""
@@ -64,7 +64,7 @@ def recalled(log: Sequence[Message], lines: Iterable[tuple[str, Json]]) -> dict[
         if SEEN in message.meta and not message.is_copy:
             _take(found, (message.meta[SEEN],))
         _take(found, by_message.pop(message.id, ()))
-    return dict(list(found.items())[-MOST_RECALLED:])
+    return dict(list(found.items())[-MAX_RECALLED:])
 
 
 def _take(found: dict[str, Record], lines: Iterable[object]) -> None:

@@ -18,7 +18,7 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.prompt_expansion import rights_notice, skill_text
 from agentcli.core.aio import in_thread
-from agentcli.core.growing import Gathered
+from agentcli.core.append_only import RunningValue
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line
@@ -34,7 +34,7 @@ MAX_RELEVANT = 12
 _MAX_QUERY = 4_000
 READ_AGAIN_SECONDS = 0.005
 """Delay before the files are read again: by then the request is sent, and nothing else needs the processor."""
-_LEAST_DESCRIPTION = 40
+_MIN_DESCRIPTION = 40
 _HEADING = (
     "[Skills: instructions for kinds of tasks. When one fits the task, load it with the Skill tool before you begin.]"
 )
@@ -99,7 +99,7 @@ class SkillListing(Attachments):
         self._shown = shown
         self._has_tool = has_tool
         self._refreshes = refreshes
-        self._announced: Gathered[Message, _Known] = Gathered(_Known, _taken_in)
+        self._announced: RunningValue[Message, _Known] = RunningValue(_Known, _taken_in)
         """What messages in sight say about skills."""
         self._ranked: tuple[tuple[str, int], list[str]] = (("", -1), [])
         """The query and the library's version of the last ranking, and its best skills."""
@@ -185,9 +185,9 @@ class SkillListing(Attachments):
             lines = [
                 f"- {name}: {plain_line(skill.description, longest)}" for name, skill in zip(names, skills, strict=True)
             ]
-            if sum(map(len, lines)) <= LISTING_CHARACTERS or longest <= _LEAST_DESCRIPTION:
+            if sum(map(len, lines)) <= LISTING_CHARACTERS or longest <= _MIN_DESCRIPTION:
                 break
-            longest = max(_LEAST_DESCRIPTION, longest * 3 // 4)
+            longest = max(_MIN_DESCRIPTION, longest * 3 // 4)
         room, kept = LISTING_CHARACTERS, 0
         while kept < len(lines) and room >= len(lines[kept]):
             room -= len(lines[kept])

@@ -16,13 +16,13 @@ from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.core.aio import in_thread
-from agentcli.core.growing import Gathered, latest
+from agentcli.core.append_only import RunningValue, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, RESULT_DATA, Json, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
+from agentcli.core.text.format import counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.planning import NAME as TASK_LIST_TOOL
 from agentcli.tools.planning import last_list, todos_from, written_lists
 from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shell, Shells
@@ -35,7 +35,7 @@ _FOLDERS = "folders"
 
 TASK_LIST = "task_list"
 """Meta key of a message that shows the task list."""
-MOST_TASKS = 50
+MAX_TASKS = 50
 MAX_INLINE = 2_000
 """Characters of an ended background command's output up to which its report contains it."""
 _STALE_AFTER = 15
@@ -129,7 +129,7 @@ class ResumedFolders(Attachments):
         self._now = list(now)
         self._ids = ids
         self._shown = shown
-        self._last: Gathered[Message, Any] = latest(lambda message: message.meta.get(_FOLDERS))
+        self._last: RunningValue[Message, Any] = latest(lambda message: message.meta.get(_FOLDERS))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if not self._known:
@@ -149,7 +149,7 @@ class PlanModeNotice(Attachments):
         self._can_ask = can_ask
         self._ids = ids
         self._shown = shown
-        self._last: Gathered[Message, Any] = latest(lambda message: message.meta.get(_MODE))
+        self._last: RunningValue[Message, Any] = latest(lambda message: message.meta.get(_MODE))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         planning = self._mode() is PermissionMode.PLAN
@@ -232,9 +232,9 @@ def tasks_text(log: Sequence[Message]) -> str:
 def _tasks_text(todos: Sequence[Json]) -> str:
     if all(todo["status"] == "completed" for todo in todos):
         return ""
-    lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MOST_TASKS]]
-    if len(todos) > MOST_TASKS:
-        lines.append(f"- and {len(todos) - MOST_TASKS} more")
+    lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MAX_TASKS]]
+    if len(todos) > MAX_TASKS:
+        lines.append(f"- and {len(todos) - MAX_TASKS} more")
     return "[Your task list; TodoWrite changes it:\n" + "\n".join(lines) + "]"
 
 

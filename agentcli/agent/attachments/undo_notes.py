@@ -14,8 +14,8 @@ from agentcli.workspace.base import UndoNews
 
 COMMAND_FAILED = "command_failed"
 """End reason of a command that failed."""
-_MOST_NAMED = 20
-_LONGEST_PROMPT = 80
+_MAX_NAMED = 20
+_MAX_PROMPT = 80
 
 
 @frozen
@@ -37,7 +37,7 @@ def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNot
         if not some:
             continue
         texts = [text for one in some for text in prompts_of_submission(log, one.prompt_id)]
-        quoted = [f"“{plain_line(text, _LONGEST_PROMPT)}”" for text in texts]
+        quoted = [f"“{plain_line(text, _MAX_PROMPT)}”" for text in texts]
         about = f" for {' and '.join(quoted)}" if quoted else " for an earlier request"
         if again:
             parts.append(f"The user took the undo back: the changes that you made to files{about} are there again.")
@@ -88,5 +88,5 @@ def _digest(path: str) -> str | None:
 
 
 def _named(paths: Sequence[str]) -> str:
-    shown = ", ".join(plain_line(path, 300) for path in paths[:_MOST_NAMED])
-    return shown if len(paths) <= _MOST_NAMED else f"{shown} and {len(paths) - _MOST_NAMED} more"
+    shown = ", ".join(plain_line(path, 300) for path in paths[:_MAX_NAMED])
+    return shown if len(paths) <= _MAX_NAMED else f"{shown} and {len(paths) - _MAX_NAMED} more"

@@ -32,13 +32,13 @@ from agentcli.context.view import REPAIRS, ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Message
 from agentcli.providers.base import FailureKind
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 """Attempts per span. An aborted attempt counts if it has to be paid."""
-MOST_FAILURES = 6
+MAX_FAILURES = 6
 """Failures in a row, over all spans, after which the small model counts as unavailable and is not called again."""
 SUMMARY_TOKENS = 2_048
 LOOKED_THROUGH_EVERY = 50
@@ -59,7 +59,7 @@ class ConversationCollapse(Collapser):
         self._failures = 0
         self._looked_through = -1
         """Number of messages when nothing was left to summarise; -1 before that."""
-        self._pruned: tuple[int, int, Growing[Message]] | None = None
+        self._pruned: tuple[int, int, AppendOnly[Message]] | None = None
         """Counters of edits and stagings, and the messages, when spans were last checked."""
 
     def staged(self) -> int:
@@ -71,7 +71,7 @@ class ConversationCollapse(Collapser):
         running = self._task is not None and not self._task.done()
         if running or signal.aborted or staging.estimate < staging.usable * self.step.thresholds.stage:
             return
-        if self._failures >= MOST_FAILURES or not self._may_have_more(staging.log):
+        if self._failures >= MAX_FAILURES or not self._may_have_more(staging.log):
             return
         if not self._is_enough(staging):
             work = self._make_ready(signal)
@@ -137,7 +137,7 @@ class ConversationCollapse(Collapser):
         spans = find_spans(
             edits.shown(edits.in_force(staging.log)), self._staying(staging), self._view.estimator.message
         )
-        return next((span for span in spans if self._tries[span.first] < MOST_TRIES), None)
+        return next((span for span in spans if self._tries[span.first] < MAX_TRIES), None)
 
     def _staying(self, staging: Staging) -> Callable[[Message], bool]:
         """A predicate for messages that must stay unchanged: pinned by the user, staged already, or the end of a
@@ -162,7 +162,7 @@ class ConversationCollapse(Collapser):
 
         return stays
 
-    def _one_by_one(self, log: Sequence[Message]) -> Growing[Message]:
+    def _one_by_one(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The messages that a request shows individually, as they are in the log."""
         return self._view.edits.uncollapsed(log)
 
@@ -195,7 +195,7 @@ class ConversationCollapse(Collapser):
         self._failures = 0
         text = stand_in(span, call.text or "", notes)
         if text is None:
-            self._tries[span.first] = MOST_TRIES  # The next one would be no shorter.
+            self._tries[span.first] = MAX_TRIES  # The next one would be no shorter.
         else:
             self.step.stage(span, text, by_person)
         return True

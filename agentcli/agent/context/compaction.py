@@ -23,8 +23,8 @@ from agentcli.context.normalise import normalise
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
-LEAST_SUMMARY_TOKENS = 4_000
+MIN_SUMMARY_TOKENS = 4_000
 BLOCKED = "A hook blocked the compaction. The conversation is unchanged."
 INTERRUPTED = "Compaction was interrupted. The conversation is unchanged."
 _CANCELLED = "Compaction was cancelled. The conversation is unchanged."
@@ -277,12 +277,12 @@ class _SummaryRequest:
         old, pending = words.split_pending(view.messages(log))
         if not old:
             return None
-        room = max(room - 1_000, LEAST_SUMMARY_TOKENS)
+        room = max(room - 1_000, MIN_SUMMARY_TOKENS)
         caps = min(MAX_SUMMARY_TOKENS, room), min(RAISED_SUMMARY_TOKENS, room)
         attempt = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
         return attempt._without_pending() if trigger == "reactive" else attempt
 
-    def wire(self, focus: str) -> Growing[Json]:
+    def wire(self, focus: str) -> AppendOnly[Json]:
         last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
         return self.view.wire((*self.log, last)) if self.shed is None else normalise((*self.shed, last))
 

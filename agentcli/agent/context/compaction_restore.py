@@ -34,8 +34,8 @@ from agentcli.core.messages import (
     ToolUseBlock,
     clean_text,
 )
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.files.read_cache import ReadCache
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from agentcli.agent.session import Session
 
 
-LEAST_FILE_TOKENS = 300
+MIN_FILE_TOKENS = 300
 PLAN_TOKENS = 5_000
-MOST_COMMANDS = 20
-MOST_SKILLS = 5
+MAX_COMMANDS = 20
+MAX_SKILLS = 5
 SKILL_TOKENS = 5_000
 
 
@@ -112,18 +112,18 @@ async def restored(
     await asyncio.sleep(0)
     add("plan", plan_text(log), "the plan that was approved")
     await asyncio.sleep(0)
-    for name in skills[:MOST_SKILLS]:
+    for name in skills[:MAX_SKILLS]:
         if add("skills", restored_skill(name, _skill(session, name)), f"the skill {name}"):
             meta.setdefault(RESTORED_SKILLS, []).append(name)
     shells = session.tool_context.shells
     known = [shell.task for shell in shells.known()] if shells is not None else []
     running = [task for task in known if task.status == "running"]
     add("background", background_text(running), counted(len(running), "running background command"))
-    if files and budget > LEAST_FILE_TOKENS:
+    if files and budget > MIN_FILE_TOKENS:
         for file in await _read_again(session, files, signal):
             room = min(FILE_TOKENS, budget)
             line = f"{plain_line(file.path, 100)}{_named_lines(file.parts)}, as it is now"
-            if room > LEAST_FILE_TOKENS and add(FILES, file_text(file, room), line):
+            if room > MIN_FILE_TOKENS and add(FILES, file_text(file, room), line):
                 meta.setdefault(FILES, []).append(file.path)
                 if file.parts:
                     meta.setdefault(PARTS, {})[file.path] = [list(part) for part in file.parts]
@@ -174,14 +174,14 @@ def background_text(running: Sequence[BackgroundTask]) -> str:
         return ""
     lines = [
         f"{task.id} ({plain_line(task.command, 100)}): running for {task.seconds:.0f} s"
-        for task in running[:MOST_COMMANDS]
+        for task in running[:MAX_COMMANDS]
     ]
-    if len(running) > MOST_COMMANDS:
-        lines.append(f"and {len(running) - MOST_COMMANDS} more")
+    if len(running) > MAX_COMMANDS:
+        lines.append(f"and {len(running) - MAX_COMMANDS} more")
     return "[Background commands that run now; BashOutput reads what they put out:\n" + "\n".join(lines) + "]"
 
 
-MOST_FILES = 5
+MAX_FILES = 5
 MAX_EDITED = 3
 """Edited files that are shown even if others were used later."""
 FILE_TOKENS = 5_000
@@ -195,7 +195,7 @@ _READ_LINES = 2_000
 """Lines that Read shows without a limit."""
 _AROUND = 15
 """Lines before and after an edit that are shown with it."""
-_LOOKED_THROUGH = 4 * MOST_FILES
+_LOOKED_THROUGH = 4 * MAX_FILES
 """Number of recently used files to try: some are gone or may no longer be read."""
 _AT_LINE = re.compile(r" at line (\d{1,9})\.")
 
@@ -267,7 +267,7 @@ def by_importance(files: Sequence[UsedFile]) -> list[UsedFile]:
     """The files to show first: those used last, among them the last edited ones; then the others."""
     edited = [file for file in files if file.edited][:MAX_EDITED]
     others = [file for file in files if file not in edited]
-    first = {*edited, *others[: MOST_FILES - len(edited)]}
+    first = {*edited, *others[: MAX_FILES - len(edited)]}
     return [*(file for file in files if file in first), *(file for file in files if file not in first)]
 
 
@@ -338,10 +338,10 @@ class RecentFiles:
         self._context = context
 
     async def __call__(self, files: Sequence[UsedFile], signal: AbortSignal) -> Sequence[RestoredFile]:
-        """At most `MOST_FILES` of them. Raises only `Aborted`."""
+        """At most `MAX_FILES` of them. Raises only `Aborted`."""
         found: list[RestoredFile] = []
         for file in files[:_LOOKED_THROUGH]:
-            if len(found) >= MOST_FILES:
+            if len(found) >= MAX_FILES:
                 break
             restored = await signal.run(self._restored(file, signal))
             if restored is not None:

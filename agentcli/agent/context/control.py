@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
-from agentcli.agent.cache.watch import Setup
+from agentcli.agent.costs.cache_watch import Setup
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.profile import Profile
 from agentcli.context.compact import UNREADABLE, pin_name, pinned_now, undo_compaction
@@ -55,7 +55,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.providers.base import Request
 
 if TYPE_CHECKING:

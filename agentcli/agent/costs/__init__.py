@@ -1,1 +1,1 @@
-"""Costs of a conversation: totals, where the money went, and the question when the budget is spent."""
+"""What a conversation costs: totals, attribution to tools, the budget, and what keeps or breaks the prompt cache."""

@@ -14,7 +14,6 @@ from agentcli.core.events import is_of_subagent
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
-from agentcli.core.text.format import money
 from agentcli.core.usage import ModelTotals, Totals, Usage, usage_row
 from agentcli.providers.catalog import Catalog
 
@@ -164,18 +163,3 @@ def _row(row: Json) -> ModelTotals:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
-
-
-def budget_spent(cap: float | None, totals: Totals) -> bool:
-    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero."""
-    return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
-
-
-def budget_text(cap: float | None, totals: Totals) -> str:
-    if totals.fully_priced:
-        return f"Reached maximum budget (${cap or 0:g})"
-    unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
-    return (
-        f"The price of {unpriced} is unknown, so the budget of {money(cap or 0)} cannot be enforced. "
-        'Set its price in the settings ("models") or leave the budget out.'
-    )

@@ -6,15 +6,16 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.cache.watch import CacheWatch
-from agentcli.agent.costs.spending import Budget, Spending
+from agentcli.agent.costs.budget import Budget
+from agentcli.agent.costs.cache_watch import CacheWatch
+from agentcli.agent.costs.spending import Spending
 from agentcli.agent.profile import price_of
 from agentcli.core import events as ev
 from agentcli.core.usage import CacheLosses, Totals
 from agentcli.providers.catalog import Catalog
 
 if TYPE_CHECKING:
-    from agentcli.agent.costs.budget_question import Ask, BudgetQuestion
+    from agentcli.agent.costs.budget import Ask, BudgetQuestion
 
 
 class Costs:
@@ -103,6 +104,6 @@ class Costs:
         return self._budget.asking
 
     def budget_question(self, ask: Ask) -> BudgetQuestion:
-        from agentcli.agent.costs.budget_question import BudgetQuestion
+        from agentcli.agent.costs.budget import BudgetQuestion
 
         return BudgetQuestion(self._budget, lambda: self._all_totals, ask)

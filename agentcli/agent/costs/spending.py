@@ -8,23 +8,17 @@ cache. The sizes of results are estimates.
 
 from __future__ import annotations
 
-import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 
-from agentcli.agent.costs.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
-from agentcli.core.text.format import money
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage
 
-WARN_AT = 0.8
-"""Share of the budget at which the user is warned, once."""
 _TITLE_LIMIT = 80
 _MAIN = "main"
 
@@ -362,45 +356,6 @@ def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
 
 
 # -------------------------------------------------------------------------------------------------------- the budget
-
-
-class Budget:
-    """The most that a conversation may cost in this process, and whether the user has been warned."""
-
-    def __init__(self, cap: float | None = None) -> None:
-        self.cap = cap
-        self.asking = asyncio.Lock()
-        """Held while the user is asked: several agents may reach the budget at the same time."""
-        self._warned = False
-
-    def set(self, cap: float | None) -> None:
-        """Set the limit in dollars; None: no limit. A new limit warns again."""
-        self.cap = cap
-        self._warned = False
-
-    def is_spent(self, totals: Totals) -> bool:
-        return budget_spent(self.cap, totals)
-
-    def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
-        """A warning when most of the budget is spent, once."""
-        if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
-            return None
-        self._warned = True
-        then = "you are asked whether to continue" if interactive else "the run stops"
-        return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
-
-    def text(self, totals: Totals, *, interactive: bool) -> str:
-        """Why nothing more is sent, and what to do."""
-        text = budget_text(self.cap, totals)
-        if not interactive:
-            return text
-        more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
-        return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
-
-
-def raised(cap: float, spent: float) -> float:
-    """A new limit to offer: twice the old one, and in any case more than what is spent; in whole cents."""
-    return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
 
 
 class StepSavings:

@@ -12,8 +12,8 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.session import Session
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.append_only import as_append_only
 from agentcli.core.frozen import replace
-from agentcli.core.growing import growing
 from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
@@ -82,7 +82,7 @@ class _Exchange:
                 await asyncio.sleep(0)
 
     def _results(self, turn: Turn) -> tuple[LoopState, TurnOutcome]:
-        messages = growing(self.state.messages).adding(*turn.added)
+        messages = as_append_only(self.state.messages).adding(*turn.added)
         state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.costs.budget_question import ask_about_budget
+from agentcli.agent.costs.budget import ask_about_budget
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.recover import attachments_now
 from agentcli.agent.loop_state import CompactTracking, LoopState
 from agentcli.agent.session import Session
 from agentcli.context.compact import pinned_now
-from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns, is_unpriced
+from agentcli.context.steps import MAX_TURNS, ContextState, expected_turns, is_unpriced
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen, replace
@@ -119,7 +119,7 @@ class _Preparation:
 
     def _turns_to_come(self) -> int:
         turn, earlier = self.state.turn_count, 0
-        if turn <= MOST_TURNS:
+        if turn <= MAX_TURNS:
             earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
         return expected_turns(turn, self._session.limits.max_turns, earlier)
 
@@ -156,10 +156,10 @@ class _Preparation:
 
 
 def _recent_replies(messages: Sequence[Message]) -> int:
-    """Number of replies since the last compaction, at most `MOST_TURNS`."""
+    """Number of replies since the last compaction, at most `MAX_TURNS`."""
     count = 0
     for message in reversed(messages):
-        if message.origin is Origin.BOUNDARY or count >= MOST_TURNS:
+        if message.origin is Origin.BOUNDARY or count >= MAX_TURNS:
             break
         count += message.origin is Origin.REPLY
     return count

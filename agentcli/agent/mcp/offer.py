@@ -20,8 +20,8 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, UnknownBlock
 from agentcli.core.permission import Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
 from agentcli.permissions.rules.rule import Rule

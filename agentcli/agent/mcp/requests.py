@@ -165,7 +165,7 @@ class SessionRequests(ServerRequests):
     def __init__(
         self, *, interactive: bool = False, sampling_budget_usd: float = 0.0, open_address: OpenAddress | None = None
     ) -> None:
-        """`open_address`: opens the user's browser; None: `core/processes/browser.py` does."""
+        """`open_address`: opens the user's browser; None: `core/processes/own_programs.py` does."""
         self._interactive = interactive
         self._sampling_budget = sampling_budget_usd
         self._open_address = open_address
@@ -252,7 +252,7 @@ class SessionRequests(ServerRequests):
         return _CANCEL
 
     async def _opened(self, address: str) -> bool:
-        from agentcli.core.processes.browser import open_in_browser
+        from agentcli.core.processes.own_programs import open_in_browser
 
         assert self._session is not None
         opener = self._open_address or open_in_browser

@@ -17,14 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.context.estimate import LEAST_TOKENS_PER_CHARACTER, text_tokens
+from agentcli.context.estimate import MIN_TOKENS_PER_CHARACTER, text_tokens
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.core.text.format import byte_size
+from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.mcp.large_json import PIECE, dump_large_json, joined, parse_large_json, pieces_of, plain_large_text
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
@@ -50,7 +49,7 @@ class ResultLimits:
             return len(text) <= self.characters
         if len(text) <= self.tokens:
             return True
-        return len(text) * LEAST_TOKENS_PER_CHARACTER <= self.tokens and text_tokens(text) <= self.tokens
+        return len(text) * MIN_TOKENS_PER_CHARACTER <= self.tokens and text_tokens(text) <= self.tokens
 
 
 async def output_of(result: McpResult, limits: ResultLimits) -> Output:

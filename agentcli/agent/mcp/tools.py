@@ -13,8 +13,8 @@ from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import TOOL_VERSION, Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import REFUSED_AT_TOP, CallProgress, McpContent, ToolOffer
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun

@@ -15,13 +15,13 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.ports import Attachments
 from agentcli.context.estimate import schema_tokens, text_tokens
+from agentcli.core.append_only import RunningValue
 from agentcli.core.events import NoticeRaised
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import MCP_SERVERS, Json, Message, Origin, user_message
+from agentcli.core.text.format import counted, plural
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted, plural
 from agentcli.mcp.protocol import split_name
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
@@ -58,7 +58,7 @@ class McpUpdates(Attachments):
         self._prepare = prepare
         self._ids = ids
         self._shown = shown
-        self._announced: Gathered[Message, tuple[dict[str, _Announced], Counter[str]]] = Gathered(
+        self._announced: RunningValue[Message, tuple[dict[str, _Announced], Counter[str]]] = RunningValue(
             lambda: ({}, Counter()), _with_servers
         )
         """From the messages in the context: the last report about each server, and the number of reports."""

@@ -15,9 +15,8 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
-from agentcli.core.text.format import elapsed, money, token_count
+from agentcli.core.text.format import counted, elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import AgentTask, Output
 
 MOST_CALLS = 30

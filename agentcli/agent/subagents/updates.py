@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.subagents.specs import AgentSpec
-from agentcli.core.growing import Gathered, latest
+from agentcli.core.append_only import RunningValue, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, RESULT_DATA, Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line
@@ -34,7 +34,7 @@ class AgentList(Attachments):
         self._defined = defined
         self._ids = ids
         self._shown = shown
-        self._told: Gathered[Message, Any] = latest(lambda message: message.meta.get(_AGENTS))
+        self._told: RunningValue[Message, Any] = latest(lambda message: message.meta.get(_AGENTS))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         now = {name: plain_line(spec.description, _LONGEST) for name, spec in sorted(self._defined().items())}

@@ -51,11 +51,10 @@ from agentcli.agent.toolcalls.network_offer import (
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_json import DEEPEST_INPUT
+from agentcli.core.files.bounded_read import DEEPEST_INPUT
 from agentcli.core.frozen import frozen, replace
-from agentcli.core.grant import Approval
 from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
-from agentcli.core.permission import Answer, Decision, Need, PermissionMode
+from agentcli.core.permission import Answer, Approval, Decision, Need, PermissionMode
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, Tool, ToolContext
 from agentcli.tools.builtin import title_of

@@ -15,7 +15,7 @@ _REMOVED = 0x40 | 0x200 | 0x400 | 0x800
 _ONLY_FOLDERS, _NO_LINKS = 0x01000000, 0x02000000
 _HEADER = struct.Struct("iIII")
 _READ = 64 * 1024
-_MOST_IDLE = 2
+_MAX_IDLE = 2
 _functions: list[Any] = []
 
 
@@ -89,5 +89,5 @@ class NoticePool:
         return notices
 
     def give_back(self, notices: FileNotices) -> None:
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < _MAX_IDLE:
             self._idle.append(notices)

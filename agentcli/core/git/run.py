@@ -12,8 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.processes.own_programs import FinishedProgram, run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import FinishedProgram, find_program, run_program
 
 _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _LIST_SECONDS = 2.0

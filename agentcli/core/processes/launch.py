@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 
 LIMITS_FROM_SECONDS = 0.02
 """Run time from which on resource limits are watched: most commands end sooner, and watching costs a thread."""

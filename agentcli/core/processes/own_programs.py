@@ -17,20 +17,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
 
 from agentcli.core.aio import start_task
+from agentcli.core.files.links import real_path
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.programs import clean_search_path
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import asyncio
+
 
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
@@ -279,3 +283,103 @@ def _checked(command: Sequence[str]) -> Sequence[str]:
     if not command or not command[0].startswith("/"):
         raise ValueError(f"not an absolute path of a program: {list(command[:1])}")
     return command
+
+
+def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path]) -> str | None:
+    """Find a program on a PATH (None: the system's), but never in a working directory.
+
+    Otherwise a sandboxed command could put a program into `.venv/bin` and have agentcli run it outside the sandbox.
+    Relative entries depend on the current folder, so they are skipped too.
+    """
+    writable = _resolved(working_dirs)
+    for entry in _absolute_entries(search_path):
+        found = os.path.join(entry, name)  # noqa: PTH118
+        # Most entries have no such program; links are resolved only for those that have.
+        if not _can_run(found) or os.path.isdir(found):  # noqa: PTH112 - before every command
+            continue
+        # A link from outside into a project is like a program in it.
+        if not _lies_in(entry, writable) and not _lies_in(found, writable):
+            return found
+    return None
+
+
+def clean_search_path(search_path: str | None, working_dirs: Iterable[Path]) -> str:
+    """A PATH without the entries that `find_program` skips; the system's if none is left."""
+    writable = _resolved(working_dirs)
+    safe = (entry for entry in _absolute_entries(search_path) if not _lies_in(entry, writable))
+    return os.pathsep.join(safe) or os.defpath
+
+
+def folders_named(names: Iterable[str], cwd: Path, home: Path | None) -> tuple[Path, ...]:
+    """Folders named in settings: absolute, relative to `cwd`, or below `~/`."""
+    at_home = (home / name[2:] if home is not None and name.startswith("~/") else Path(name) for name in names)
+    return tuple(Path(os.path.normpath(cwd / path)) for path in at_home)
+
+
+def lies_in(path: str, working_dirs: Iterable[Path]) -> bool:
+    """Whether a path leads into one of the folders."""
+    return _lies_in(path, _resolved(working_dirs))
+
+
+def _can_run(path: str) -> bool:
+    try:
+        return os.access(path, os.X_OK)
+    except ValueError:  # a null character or a lone surrogate, which no path contains
+        return False
+
+
+def _resolved(folders: Iterable[Path]) -> list[str]:
+    return [real_path(folder) for folder in folders]
+
+
+def _absolute_entries(search_path: str | None) -> Iterator[str]:
+    entries = (os.defpath if search_path is None else search_path).split(os.pathsep)
+    return (entry for entry in entries if entry.startswith("/"))
+
+
+def _lies_in(path: str, folders: list[str]) -> bool:
+    real = real_path(path)
+    return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+_START_SECONDS = 3.0
+"""An opener that still runs after this time is the browser itself."""
+_DESKTOP_NAMES = ("XDG_CURRENT_DESKTOP", "DESKTOP_SESSION", "KDE_FULL_SESSION", "KDE_SESSION_VERSION")
+_SAFE = ":/?#[]@&+,=%-._~"
+"""Characters that have no special meaning for any opener, or a shell behind it."""
+
+
+def open_in_browser(address: str, environ: Mapping[str, str], working_dirs: Iterable[Path]) -> bool:
+    """Open an address; returns whether a browser was started. Blocking. Only http and https addresses are opened; ask
+    the user first."""
+    if not re.match(r"https?://", address):
+        return False
+    folders = tuple(working_dirs)
+    variables = desktop_environment(environ, folders)
+    variables |= {name: environ[name] for name in _DESKTOP_NAMES if name in environ}
+    if "XDG_DATA_DIRS" in environ:
+        variables["XDG_DATA_DIRS"] = clean_search_path(environ["XDG_DATA_DIRS"], folders)
+    programs = (find_program(name, environ.get("PATH"), folders) for name in _openers(environ))
+    return any(program and _starts([program, quote(address, safe=_SAFE)], variables) for program in programs)
+
+
+def _openers(environ: Mapping[str, str]) -> tuple[str, ...]:
+    if sys.platform == "darwin":
+        return ("open",)
+    if "WSL_DISTRO_NAME" in environ:
+        return ("wslview", "xdg-open")
+    # Without a display xdg-open starts a text browser.
+    return ("xdg-open",) if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") else ()
+
+
+def _starts(command: Sequence[str], environ: Mapping[str, str]) -> bool:
+    try:
+        process = start_program(command, cwd="/", environ=environ)
+    except OSError:
+        return False
+    try:
+        return process.wait(_START_SECONDS) == 0
+    except StillRunning:
+        # The browser outlives the session, so it is only waited for, never stopped.
+        threading.Thread(target=process.wait, name="browser opener", daemon=True).start()
+        return True

@@ -23,7 +23,7 @@ _BLANK = frozenset(
 _LOOSE = lazy_pattern(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
 """Parts of a Hangul syllable without a start: zero width, and painted by few terminals."""
 _EMOJI_STYLE = lazy_pattern("\ufe0f")
-_MOST_MARKS = 8
+_MAX_MARKS = 8
 """Maximum combining marks on one letter; terminals drop further ones."""
 
 
@@ -42,7 +42,7 @@ def shown_command(text: str) -> str:
     hidden = {ord(character): _spelled(character) for character in characters if _hides(character)}
     marks = re.escape("".join(character for character in characters if unicodedata.category(character)[0] == "M"))
     if marks:
-        text = re.sub(f"(?<=[{marks}]{{{_MOST_MARKS}}})[{marks}]", _shown, text)
+        text = re.sub(f"(?<=[{marks}]{{{_MAX_MARKS}}})[{marks}]", _shown, text)
     return visible_text(text.translate(hidden))
 
 

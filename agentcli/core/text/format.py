@@ -1,4 +1,4 @@
-"""Format money, tokens, durations, sizes and shares: the same figure reads the same everywhere."""
+"""Format money, tokens, durations, sizes, shares and counted nouns: the same figure reads the same everywhere."""
 
 from __future__ import annotations
 
@@ -72,3 +72,13 @@ def percent(part: float, whole: float = 1.0, decimals: int = 0) -> str:
         return f"{share:.{decimals}f}%"
     # Less than everything never shows as 100%.
     return f"{min(share, 99) if share < 100 else share:.0f}%"
+
+
+def plural(number: int, singular: str, many: str = "") -> str:
+    """The noun that fits the number: `plural(1, "line")` is "line", `plural(0, "line")` is "lines"."""
+    return singular if number == 1 else many or f"{singular}s"
+
+
+def counted(number: int, singular: str, many: str = "") -> str:
+    """The number with its noun: `counted(1, "line")` is "1 line", `counted(1_200, "line")` is "1,200 lines"."""
+    return f"{number:,} {plural(number, singular, many)}"

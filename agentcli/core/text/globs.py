@@ -14,10 +14,10 @@ import re
 
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
-LONGEST_PATTERN = 4_096
+MAX_PATTERN = 4_096
 """Maximum characters, as many as a path can have; a longer pattern matches only itself."""
-_MOST_ALTERNATIVES = 256
-_MOST_EXPANDED = 16_384
+_MAX_ALTERNATIVES = 256
+_MAX_EXPANDED = 16_384
 """Maximum characters of all alternatives together; compiling costs some microseconds for each."""
 _BRACES = lazy_pattern(r"(?<!\\)\{([^{}]*)(?<!\\)\}")
 _CLASS = lazy_pattern(r"([!^]?)(\]?[^\]/]*)\]")
@@ -28,7 +28,7 @@ def glob_regex(pattern: str) -> str:
 
     It must be followed by a slash or the end of the path.
     """
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN:
         return re.escape(pattern)
     alternatives, _complete = _expanded(pattern)
     if len(alternatives) == 1:
@@ -39,7 +39,7 @@ def glob_regex(pattern: str) -> str:
 def is_within_limits(pattern: str) -> bool:
     """Whether `glob_regex` interprets all wildcards of the pattern, instead of taking some literally to limit the
     cost."""
-    return len(pattern) <= LONGEST_PATTERN and _expanded(pattern)[1]
+    return len(pattern) <= MAX_PATTERN and _expanded(pattern)[1]
 
 
 def _expanded(pattern: str) -> tuple[list[str], bool]:
@@ -54,7 +54,7 @@ def _expanded(pattern: str) -> tuple[list[str], bool]:
         choices = [] if found is None else found[1].split(",")
         more = len(choices) * len(current)
         count = len(waiting) + len(finished) + len(choices)
-        if found is None or count > _MOST_ALTERNATIVES or size + more > _MOST_EXPANDED:
+        if found is None or count > _MAX_ALTERNATIVES or size + more > _MAX_EXPANDED:
             complete = complete and found is None
             finished.append(current)
             continue

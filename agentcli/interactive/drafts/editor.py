@@ -13,9 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.own_programs import run_in_foreground, user_environment
-from agentcli.core.processes.programs import find_program, lies_in
-from agentcli.core.text.plural import counted
+from agentcli.core.processes.own_programs import find_program, lies_in, run_in_foreground, user_environment
+from agentcli.core.text.format import counted
 
 _USUAL = ("nano", "vim", "vi", "emacs")
 _MAX_BYTES = 10 * 1024 * 1024

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.files.bounded_read import open_regular, parse_json
 from agentcli.core.text.plaintext import has_key, is_lone_key
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.session.paths import make_private_dir, project_key

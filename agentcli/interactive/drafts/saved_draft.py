@@ -19,8 +19,7 @@ from pathlib import Path
 
 from agentcli.config.files import replace_file
 from agentcli.core.aio import start_task
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.text.plaintext import has_key
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import project_name

@@ -13,9 +13,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.processes.shell import shown_name
-from agentcli.core.text.format import about_money, money, token_count
+from agentcli.core.text.format import about_money, counted, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.interactive.questions.model import (
     AddressText,
     AnswerChoice,

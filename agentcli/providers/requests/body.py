@@ -76,7 +76,7 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
         body["system"] = system
     tools, messages = list(request.tools), BodyMessages(request.messages)
     if request.sequence is not None:
-        messages.sequence, messages.stable = request.growing, len(messages)
+        messages.sequence, messages.stable = request.append_only, len(messages)
     referenced = set(request.referenced_tools) - {ADVISOR}
     if not info.known or Feature.ADVISOR in dropped:
         tools = without_advisor(tools)

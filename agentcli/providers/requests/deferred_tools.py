@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from agentcli.core.growing import Growing, growing
+from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.messages import Json
 from agentcli.providers.requests.advisor import ADVISOR, has_advice
 
@@ -42,14 +42,14 @@ class ReferenceReader:
     """Finds the tools that messages refer to. Messages that are the same objects as before are not read again."""
 
     def __init__(self) -> None:
-        self._messages: Growing[Json] = Growing()
+        self._messages: AppendOnly[Json] = AppendOnly()
         self._names: list[tuple[int, str]] = []
         """Tool names, each with the index of its message."""
 
     def names(self, messages: Sequence[Json]) -> tuple[str, ...]:
         """Referenced tool names in the order of their first reference; includes the API's own search and the advisor,
         if they were used."""
-        now = growing(messages)
+        now = as_append_only(messages)
         same = self._messages.shared_with(now)
         del self._names[bisect_left(self._names, same, key=itemgetter(0)) :]
         for place, message in enumerate(now[same:], same):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from agentcli.core.growing import Growing
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json
 
 LARGE_PIECE = 256 * 1024
@@ -26,7 +26,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class BodyMessages(list[Json]):
     """The messages of a body. The first `stable` ones are those of `sequence`, if that is known."""
 
-    sequence: Growing[Json] | None = None
+    sequence: AppendOnly[Json] | None = None
     stable: int = 0
 
 
@@ -100,11 +100,11 @@ class _SettledMessages:
     """Encoded messages at the beginning of a conversation, in pieces that are each larger than the following ones."""
 
     def __init__(self) -> None:
-        self._messages: Growing[Json] = Growing()
+        self._messages: AppendOnly[Json] = AppendOnly()
         self._pieces: list[tuple[int, bytes]] = []
         """Pieces, each with the number of messages up to its end."""
 
-    def take(self, messages: Growing[Json]) -> list[bytes]:
+    def take(self, messages: AppendOnly[Json]) -> list[bytes]:
         """The pieces of these messages. Only messages that the last call did not have are encoded."""
         shared = self._messages.shared_with(messages)
         while self._pieces and self._pieces[-1][0] > shared:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.files.file_notices import NoticePool
 from agentcli.core.git.run import git_program
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
 from agentcli.sandbox import temp_folder
 from agentcli.sandbox.caches import CacheFolders

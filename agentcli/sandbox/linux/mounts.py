@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below, real_path
+from agentcli.core.files.links import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.sandbox import temp_folder
 from agentcli.sandbox.caches import CacheFolders

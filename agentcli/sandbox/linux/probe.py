@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from agentcli.core.files.bounded_json import parse_json
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.own_programs import run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program, run_program
 from agentcli.sandbox.linux.seccomp import is_supported, seccomp_filter
 
 CACHE_FILE = "sandbox.json"

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import read_start
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.git.run import git_program
 from agentcli.core.git.settings import list_settings

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import replace
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.programs import folder_objection, own_program

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.shell.commands.command_parts import CommandPart
 from agentcli.shell.commands.file_commands import CommandChanges, part_changes
 from agentcli.shell.commands.read_only_table import STEERED_BY

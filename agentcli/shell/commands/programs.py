@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_start
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.read_only_table import STARTS, STEERED_BY
 from agentcli.shell.git.config import runs_programs

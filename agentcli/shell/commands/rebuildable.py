@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.links import is_below
 from agentcli.core.files.rebuildable import CACHES, OUTPUT
 from agentcli.core.frozen import frozen
 from agentcli.shell.git.tracked_files import has_tracked_files

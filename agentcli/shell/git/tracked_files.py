@@ -17,7 +17,7 @@ from typing import Literal
 
 from agentcli.core.files.bounded_read import read_start
 from agentcli.core.git.run import git_settings, run_git
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program
 from agentcli.shell.denied_files import name_glob
 
 _SECONDS = 1.0

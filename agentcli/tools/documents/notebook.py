@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agentcli.core.files.bounded_json import is_too_deep
+from agentcli.core.files.bounded_read import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted

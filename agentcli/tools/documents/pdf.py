@@ -16,7 +16,7 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread, start_task, wait_uncancelled
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.links import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
 from agentcli.tools.files.disk import (

@@ -16,8 +16,8 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import visible_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, Refusal, inspect, load_blocking, near_names

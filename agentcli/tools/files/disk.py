@@ -12,7 +12,7 @@ import stat
 import unicodedata
 from collections.abc import Callable
 
-from agentcli.core.files.link_free import SPECIAL_KINDS, is_kernel_file, open_without_links
+from agentcli.core.files.links import SPECIAL_KINDS, is_kernel_file, open_without_links
 from agentcli.core.files.local_folders import is_disk
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentcli.core.messages import Json
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure, object_schema, path_problem
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
-from agentcli.core.files.link_free import open_without_links
+from agentcli.core.files.links import open_without_links
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import spell_hidden, visible_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.files.encoding import Decoded, decode, looks_binary

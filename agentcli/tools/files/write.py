@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentcli.core.messages import Json
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.tools.builtin import object_schema
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit_apply import merged

@@ -14,9 +14,9 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.text.globs import LONGEST_PATTERN, glob_regex, has_magic
+from agentcli.core.text.format import counted, plural
+from agentcli.core.text.globs import MAX_PATTERN, glob_regex, has_magic
 from agentcli.core.text.plaintext import spell_hidden, visible_text
-from agentcli.core.text.plural import counted, plural
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
     BuiltinTool,
@@ -53,8 +53,8 @@ class Glob(BuiltinTool):
         return (Need("read", _split(input, context)[0]),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        if max(len(input["pattern"]), len(input.get("path") or "")) > LONGEST_PATTERN:
-            return f"The pattern or path has more than {LONGEST_PATTERN:,} characters, which no path has."
+        if max(len(input["pattern"]), len(input.get("path") or "")) > MAX_PATTERN:
+            return f"The pattern or path has more than {MAX_PATTERN:,} characters, which no path has."
         fine = is_encodable(f"{input['pattern']}{input.get('path')}")
         return None if fine else "The pattern contains characters that no file name can have."
 

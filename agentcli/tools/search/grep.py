@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.files.link_free import open_without_links
+from agentcli.core.files.links import open_without_links
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need

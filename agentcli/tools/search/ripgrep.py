@@ -13,7 +13,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.installation import installation_paths, is_installed
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.process import Child
 

@@ -13,8 +13,8 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
 from agentcli.tools.search.ripgrep import RipgrepResult, search

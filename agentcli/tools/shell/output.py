@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.text.format import byte_size
+from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import ControlStripper, last_states, plain_bytes
-from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import ColourSpan, ColourState, first_and_last, moved, split_colours
 from agentcli.tools.files.encoding import looks_binary
 

@@ -24,7 +24,7 @@ from agentcli.core.processes.orphan_processes import (
     new_mark,
     terminate_outside,
 )
-from agentcli.core.processes.programs import find_program
+from agentcli.core.processes.own_programs import find_program
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
 from agentcli.tools.process import GRACE, Child, Pipe

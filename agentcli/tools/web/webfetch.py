@@ -21,9 +21,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.text.format import byte_size
+from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 from agentcli.tools.worker import run_worker

@@ -12,9 +12,9 @@ from typing import Any
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Block, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need
+from agentcli.core.text.format import counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, SmallReply, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 

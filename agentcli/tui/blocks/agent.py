@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.text.format import elapsed, money, token_count
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted, elapsed, money, token_count
 from agentcli.tui.agents import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine, gap
 from agentcli.tui.blocks.rows import MAX_ROWS, beside, decoration, gutter, shortened, size

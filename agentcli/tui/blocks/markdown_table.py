@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.glyphs import clean, width_of

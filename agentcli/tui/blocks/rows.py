@@ -17,8 +17,8 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.columns import hanging_indent
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import continued_output
-from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import ATTRIBUTES, ColourSpan, moved
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, clip, wrap

@@ -10,9 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.text.format import elapsed
+from agentcli.core.text.format import counted, elapsed
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import (

@@ -96,7 +96,7 @@ _READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 
 def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
     """Read the clipboard with the desktop's own programs. Blocking: run it in a thread."""
-    from agentcli.core.processes.programs import find_program
+    from agentcli.core.processes.own_programs import find_program
 
     tried = False
     text = ""

@@ -16,9 +16,8 @@ from rich.style import Style
 from agentcli.context.report import ContextItem
 from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.core.frozen import frozen
-from agentcli.core.text.format import percent, token_count
+from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Action, ListSheet

@@ -9,8 +9,7 @@ from rich.style import Style
 
 from agentcli.commands.cost import UNUSED, UNUSED_SINCE_RESUME, counts_of, price, together
 from agentcli.core.frozen import frozen
-from agentcli.core.text.format import about_money, money, percent, token_count
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import about_money, counted, money, percent, token_count
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.text import Runs, at_right, padded, safe, wrapped

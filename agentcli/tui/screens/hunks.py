@@ -23,7 +23,7 @@ from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.tools.files.diff import equal_lines_at_start
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap

@@ -12,8 +12,8 @@ from agentcli.commands import mcp_listing as listing
 from agentcli.commands.mcp import outcome
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import tool_names
 from agentcli.mcp.server import McpServer

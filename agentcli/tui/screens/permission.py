@@ -9,7 +9,7 @@ from typing import Literal
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Answer
 from agentcli.core.processes.shell import shown_command
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted
 from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
 from agentcli.permissions.rules.rule import shown_rule

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
 from agentcli.interactive.questions.kinds import FormQuestion
 from agentcli.interactive.questions.model import Paragraph, answer_of
 from agentcli.mcp.user_input import FieldValue, FormField, ValueRefused

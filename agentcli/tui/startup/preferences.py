@@ -12,8 +12,7 @@ from agentcli.config.paths import Paths, project_folder
 from agentcli.config.settings import SettingScope, SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.own_programs import user_environment
-from agentcli.core.processes.programs import folders_named
+from agentcli.core.processes.own_programs import folders_named, user_environment
 from agentcli.tui.status.data import shown_path
 
 if TYPE_CHECKING:

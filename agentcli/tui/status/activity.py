@@ -18,9 +18,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from agentcli.core.processes.shell import shown_command
-from agentcli.core.text.format import elapsed, token_count
+from agentcli.core.text.format import counted, elapsed, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.rows import shortened
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Activity

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import terminal_text
-from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import AnswerItem, PromptItem, WelcomeItem

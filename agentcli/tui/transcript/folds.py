@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from agentcli.core.text.format import duration
-from agentcli.core.text.plural import counted
+from agentcli.core.text.format import counted, duration
 from agentcli.core.text.unified_diff import is_diff
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, clip

@@ -1,4 +1,4 @@
-"""Question at the budget's cap: nothing more is sent until the user has raised it.
+"""The budget, the warning before it, and the question at it: nothing more is sent until the user has raised it.
 
 Asked before a request, never during one: the current reply is finished, the log is complete, and after a raise the work
 continues where it was. A non-interactive submission ends, as it does when the user declines.
@@ -6,13 +6,12 @@ continues where it was. A non-interactive submission ends, as it does when the u
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agentcli.agent.costs.account import budget_text
-from agentcli.agent.costs.spending import Budget, raised
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import UserQuestion
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
@@ -24,12 +23,68 @@ from agentcli.core.usage import Totals
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
 
+WARN_AT = 0.8
+"""Share of the budget at which the user is warned, once."""
 STOP = "Stop here"
 LIFT = "Continue without a budget"
 _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
 Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 """Makes a question for the user from title, reason, display and input; None: non-interactive."""
+
+
+def budget_spent(cap: float | None, totals: Totals) -> bool:
+    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero."""
+    return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
+
+
+def budget_text(cap: float | None, totals: Totals) -> str:
+    if totals.fully_priced:
+        return f"Reached maximum budget (${cap or 0:g})"
+    unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
+    return (
+        f"The price of {unpriced} is unknown, so the budget of {money(cap or 0)} cannot be enforced. "
+        'Set its price in the settings ("models") or leave the budget out.'
+    )
+
+
+class Budget:
+    """The most that a conversation may cost in this process, and whether the user has been warned."""
+
+    def __init__(self, cap: float | None = None) -> None:
+        self.cap = cap
+        self.asking = asyncio.Lock()
+        """Held while the user is asked: several agents may reach the budget at the same time."""
+        self._warned = False
+
+    def set(self, cap: float | None) -> None:
+        """Set the limit in dollars; None: no limit. A new limit warns again."""
+        self.cap = cap
+        self._warned = False
+
+    def is_spent(self, totals: Totals) -> bool:
+        return budget_spent(self.cap, totals)
+
+    def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
+        """A warning when most of the budget is spent, once."""
+        if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
+            return None
+        self._warned = True
+        then = "you are asked whether to continue" if interactive else "the run stops"
+        return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
+
+    def text(self, totals: Totals, *, interactive: bool) -> str:
+        """Why nothing more is sent, and what to do."""
+        text = budget_text(self.cap, totals)
+        if not interactive:
+            return text
+        more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
+        return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
+
+
+def raised(cap: float, spent: float) -> float:
+    """A new limit to offer: twice the old one, and in any case more than what is spent; in whole cents."""
+    return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
 
 
 async def ask_about_budget(session: Session, signal: AbortSignal) -> None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class Growing(Sequence[T]):
+class AppendOnly(Sequence[T]):
     """Immutable, although its items are in a shared list: it shows the first ones, and nothing is ever removed."""
 
     __slots__ = ("_items", "_length")
@@ -27,7 +27,7 @@ class Growing(Sequence[T]):
         self._items: list[T] = list(items)
         self._length = len(self._items)
 
-    def adding(self, *items: T) -> Growing[T]:
+    def adding(self, *items: T) -> AppendOnly[T]:
         """A longer sequence. It gets a list of its own if another one was made from this one before, with other
         items."""
         if not items:
@@ -38,23 +38,23 @@ class Growing(Sequence[T]):
             return self._view(length + len(items))
         there = self._items[length : length + len(items)]
         if not all(map(is_, there, items)):
-            return Growing((*self, *items))
+            return AppendOnly((*self, *items))
         self._items.extend(items[len(there) :])
         return self._view(length + len(items))
 
     def begins(self, other: Sequence[T]) -> bool:
         """Whether `other` continues this sequence."""
-        if type(other) is Growing and other._items is self._items:
+        if type(other) is AppendOnly and other._items is self._items:
             return other._length >= self._length
         return len(other) >= self._length and all(map(is_, self, other))
 
     def shared_with(self, other: Sequence[T]) -> int:
         """Number of items that both begin with."""
-        if type(other) is Growing and other._items is self._items:
+        if type(other) is AppendOnly and other._items is self._items:
             return min(self._length, other._length)
         return sum(takewhile(bool, map(is_, self, other)))
 
-    def first(self, count: int) -> Growing[T]:
+    def first(self, count: int) -> AppendOnly[T]:
         """The first `count` items, without a copy."""
         return self._view(min(count, self._length))
 
@@ -62,8 +62,8 @@ class Growing(Sequence[T]):
         items = self._items
         return tuple(items if len(items) == self._length else items[: self._length])
 
-    def _view(self, length: int) -> Growing[T]:
-        made: Growing[T] = Growing.__new__(Growing)
+    def _view(self, length: int) -> AppendOnly[T]:
+        made: AppendOnly[T] = AppendOnly.__new__(AppendOnly)
         made._items, made._length = self._items, length
         return made
 
@@ -92,33 +92,33 @@ class Growing(Sequence[T]):
         return map(self._items.__getitem__, range(self._length - 1, -1, -1))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Growing | tuple | list):
+        if not isinstance(other, AppendOnly | tuple | list):
             return NotImplemented
         return len(other) == self._length and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Growing({self._items[: self._length]!r})"
+        return f"AppendOnly({self._items[: self._length]!r})"
 
 
-def growing(items: Sequence[T]) -> Growing[T]:
-    """The same object if it is a `Growing`, otherwise a copy as one."""
-    return items if isinstance(items, Growing) else Growing(items)
+def as_append_only(items: Sequence[T]) -> AppendOnly[T]:
+    """The same object if it is a `AppendOnly`, otherwise a copy as one."""
+    return items if isinstance(items, AppendOnly) else AppendOnly(items)
 
 
-class Gathered(Generic[T, V]):
+class RunningValue(Generic[T, V]):
     """A value computed from a growing sequence: each item is read once, or all again if the sequence is a different
     one."""
 
     def __init__(self, start: Callable[[], V], add: Callable[[V, T], V]) -> None:
         self._start = start
         self._add = add
-        self._read: Growing[T] = Growing()
+        self._read: AppendOnly[T] = AppendOnly()
         self._value = start()
 
     def of(self, items: Sequence[T]) -> V:
-        now, before = items if type(items) is Growing else growing(items), self._read
+        now, before = items if type(items) is AppendOnly else as_append_only(items), self._read
         known = before._length
         if not (now._items is before._items and now._length >= known) and not before.begins(now):
             known, self._value = 0, self._start()
@@ -128,11 +128,11 @@ class Gathered(Generic[T, V]):
         return self._value
 
 
-def latest(found: Callable[[T], Any]) -> Gathered[T, Any]:
+def latest(found: Callable[[T], Any]) -> RunningValue[T, Any]:
     """The last value that `found` returns for the items, ignoring None."""
 
     def add(before: Any, item: T) -> Any:
         now = found(item)
         return before if now is None else now
 
-    return Gathered(lambda: None, add)
+    return RunningValue(lambda: None, add)

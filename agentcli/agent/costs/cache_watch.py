@@ -17,11 +17,19 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
-from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front, kept_head
+from agentcli.agent.costs.cache_difference import (
+    Fingerprints,
+    Front,
+    blocks_of,
+    changed_front,
+    changed_message,
+    changed_settings,
+    kept_head,
+    same_messages,
+)
 from agentcli.core import events as ev
+from agentcli.core.append_only import STEP, AppendOnly
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import STEP, Growing
 from agentcli.core.messages import Message
 from agentcli.core.text.format import elapsed, token_count
 from agentcli.core.text.lazy_pattern import lazy_pattern
@@ -33,7 +41,7 @@ SHORT_TTL = 300.0
 LONG_TTL = 3600.0
 UNKNOWN = "unknown: please report"
 """Reason of a break that no code explained. This is a bug: every change to sent content must be explained."""
-_LEAST_MISSING = 1_024
+_MIN_MISSING = 1_024
 """Tokens. A smaller loss can be an error of the estimate or rounding by the server."""
 _REASON_LIMIT = 300
 _UNUSED_TEXT = "was not used: effort, tools or prompts have changed, or the server dropped it"
@@ -71,7 +79,7 @@ class _Sent:
     """A request with the sizes of its parts."""
 
     request: Request
-    sizes: Growing[int]
+    sizes: AppendOnly[int]
     """Cumulative size in characters up to and including each message."""
     head: int
     """Size in characters of everything in front of the messages."""
@@ -288,7 +296,7 @@ class CacheWatch:
             return self._first_findings(model, usage, front)
         missing = self._missing(asked, last, usage)
         found = self._break
-        much = missing >= max(_LEAST_MISSING, last.cached // 10)
+        much = missing >= max(_MIN_MISSING, last.cached // 10)
         if found is None and not much:
             return []
         idle = self._asked_at - last.at
@@ -314,7 +322,7 @@ class CacheWatch:
             return []
         missing = min(resumed.cached, usage.prompt_tokens) - usage.cache_read_input_tokens
         found = self._changed_since_left(resumed, model, front)
-        much = missing >= max(_LEAST_MISSING, resumed.cached // 10)
+        much = missing >= max(_MIN_MISSING, resumed.cached // 10)
         if not much and (found is None or missing <= 0):
             return []
         is_cold = self._asked_at - resumed.at >= resumed.ttl
@@ -427,7 +435,7 @@ def _at_once(steps: Generator[None, None, int]) -> int:
 
 def _measured(request: Request, before: _Sent | None) -> Generator[None, None, _Sent]:
     same = same_messages(before.request, request) if before is not None else 0
-    sizes = before.sizes.first(same) if before is not None else Growing()
+    sizes = before.sizes.first(same) if before is not None else AppendOnly()
     size = sizes[-1] if sizes else 0
     for number, message in enumerate(request.messages[same:], 1):
         size += sum(len(_text(block)) for block in blocks_of(message))
