@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.abort import AbortReason
-from agentcli.core.aio import start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import RandomIds, SystemClock
-from agentcli.core.messages import Json
 from agentcli.core.processes.exit_cleanup import end_process
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
-from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput, open_debug_log
+from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput, TextOutput, open_debug_log
 from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
-    from agentcli.session.recent_messages import EarlierPart, Pace
 
 OutputFormat = Literal["text", "json", "stream-json"]
 InputFormat = Literal["text", "stream-json"]
@@ -94,48 +90,6 @@ class StopSignals:
         if number is not signal.SIGINT:
             self._deadline = loop.call_later(SHUTDOWN_SECONDS, self._force, code)
         self._stop(AbortReason.USER_CANCEL if number is signal.SIGINT else AbortReason.SHUTDOWN)
-
-
-_AT_ONCE = 50
-"""Records read between two pauses."""
-_PAUSE_SECONDS = 0.01
-"""Length of a pause, in which the run itself gets the processor."""
-
-
-class _RunEnded(Exception):
-    """Raised in the reading thread to end it."""
-
-
-@asynccontextmanager
-async def report_unread_lines(part: EarlierPart, notices: Notices) -> AsyncIterator[None]:
-    """Report damaged lines of `part` on standard error if they are found before the run ends, which does not wait."""
-    has_ended = False
-
-    def paced(records: Iterator[Json]) -> Iterator[Json]:
-        for number, record in enumerate(records, 1):
-            if has_ended:
-                raise _RunEnded
-            if number % _AT_ONCE == 0:
-                time.sleep(_PAUSE_SECONDS)
-            yield record
-
-    reading = start_task(_report_unread_lines(part, paced, notices))
-    try:
-        yield
-    finally:
-        has_ended = True
-        await reading
-
-
-async def _report_unread_lines(part: EarlierPart, paced: Pace, notices: Notices) -> None:
-    from agentcli.session.load import unreadable_lines
-
-    try:
-        count = await asyncio.to_thread(part.count_unreadable, paced)
-    except (OSError, _RunEnded):
-        return
-    if count:
-        notices.say(unreadable_lines(count))
 
 
 SUCCESS, FAILURE, USAGE, TRY_AGAIN, READER_LEFT = 0, 1, 2, 75, 141
@@ -213,25 +167,16 @@ class HeadlessRun:
             session = HeadlessSession(engine, output, debug, settings.wait_background, self._notices)
             self._session = session
             try:
-                async with self._unread_lines(engine):
-                    if frames:
-                        await self._follow(session, frames)
-                    else:
-                        # Piped input is data: only the prompt itself can mention files to attach.
-                        await session.submit(prompt, settings.prompt or None, is_last=True)
+                if frames:
+                    await self._follow(session, frames)
+                else:
+                    # Piped input is data: only the prompt itself can mention files to attach.
+                    await session.submit(prompt, settings.prompt or None, is_last=True)
             finally:
                 self._ending = True
         if self._signals.exit_code is not None:
             return self._signals.exit_code
         return exit_code(session.result)
-
-    def _unread_lines(self, engine: Engine) -> AbstractAsyncContextManager[None]:
-        """Count damaged lines in the unread part of a resumed session, if there is one, during the run."""
-        if engine.earlier_part is None:
-            return nullcontext()
-        from agentcli.headless.run import report_unread_lines
-
-        return report_unread_lines(engine.earlier_part, self._notices)
 
     async def _follow(self, session: HeadlessSession, output: StreamJsonOutput) -> None:
         if self._streams.stdin is None:
@@ -261,8 +206,6 @@ class HeadlessRun:
             case "json":
                 return JsonOutput(writer, self._notices, ids)
             case "text":
-                from agentcli.headless.output import TextOutput
-
                 return TextOutput(writer, self._notices, is_terminal(self._streams.stdout))
 
     def _stop(self, reason: AbortReason) -> None:

@@ -147,8 +147,6 @@ class HeadlessSession:
         """Wait for the MCP servers before the first prompt, so that the model has their tools. A signal ends it."""
         servers = self._engine.mcp
         if servers is not None and not self._servers_awaited:
-            from agentcli.headless.session import wait_for_servers
-
             self._servers_awaited = True
             await wait_for_servers(servers, self._stopped, self._notices)
             if self._engine.server_notices is not None:

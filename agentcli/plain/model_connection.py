@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import is_lone_key
-from agentcli.interactive.login.welcome_actions import ModelAccess
+from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
 from agentcli.plain.session import PlainSession
 

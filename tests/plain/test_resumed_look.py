@@ -247,7 +247,7 @@ def test_a_long_session_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.
             BareWriter(printed.append).write(await replay.past_of(resumed))
         return printed
 
-    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
+    for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
         monkeypatch.setattr(recent_messages, name, value)
     monkeypatch.setattr(EarlierPart, "sections", reading)
     monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)

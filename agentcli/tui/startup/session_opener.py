@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.login.welcome_actions import ModelAccess
+from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.tui.model import WELCOME, Above, Remove
 from agentcli.tui.start import DEMO_WANTED
 from agentcli.tui.startup import garbage_collection
