@@ -143,8 +143,9 @@ class AuthRequests:
             ) from None
         kept = [(name, value) for name, value in response.headers.multi_items() if name in _KEPT_HEADERS]
         copy = httpx2.Response(response.status_code, headers=kept, content=body, request=request)
-        # The library follows it if it stays within its origin.
-        copy.next_request = response.next_request
+        if request.method == "GET":
+            # The library follows it if it stays within its origin. Codes, tokens and secrets are never sent again.
+            copy.next_request = response.next_request
         return copy
 
     async def _client(self, scheme: str) -> httpx2.AsyncClient:
@@ -209,9 +210,18 @@ async def revoke(requests: AuthRequests, grant: TokenGrant) -> None:
                 raise _failure(response, grant.issuer)
 
 
+def stored_client(grant: TokenGrant) -> OAuthClientInformationFull | None:
+    try:
+        return OAuthClientInformationFull.model_validate(grant.client)
+    except ValidationError:
+        return None
+
+
 def _client_request(grant: TokenGrant, url: str, form: dict[str, str]) -> httpx2.Request:
     """A request that the registered client authenticates."""
-    client = OAuthClientInformationFull.model_validate(grant.client)
+    client = stored_client(grant)
+    if client is None:
+        raise RefusedFailure(f"The stored sign-in to {plain_line(grant.name, 80)} is not valid.")
     context = flow_provider(grant.resource, "http://127.0.0.1/callback", client).context
     context.client_info = client
     data, headers = context.prepare_token_auth({**form, "client_id": client.client_id}, {})

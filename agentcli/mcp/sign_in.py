@@ -42,7 +42,14 @@ from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.auth_requests import AuthRequests, UnreachableFailure, flow_provider, read_tokens, with_tokens
+from agentcli.mcp.auth_requests import (
+    AuthRequests,
+    UnreachableFailure,
+    flow_provider,
+    read_tokens,
+    stored_client,
+    with_tokens,
+)
 from agentcli.mcp.authorization import AuthChallenge, TokenGrant, address_of
 from agentcli.mcp.configuration import ServerConfig
 from agentcli.mcp.connection import McpFailure
@@ -228,11 +235,9 @@ class SignIn:
                 token_endpoint_auth_method="none",  # noqa: S106 - not a secret
                 issuer=earlier.issuer if earlier is not None and oauth.client_secret else None,
             )
-        if earlier is None or earlier.redirect_uri != redirect_uri:
-            return None
-        client = OAuthClientInformationFull.model_validate(earlier.client)
-        expires_at = client.client_secret_expires_at
-        return None if expires_at and time.time() >= expires_at else client
+        client = stored_client(earlier) if earlier is not None and earlier.redirect_uri == redirect_uri else None
+        is_expired = client is not None and 0 < (client.client_secret_expires_at or 0) <= time.time()
+        return None if is_expired else client
 
     async def _show(self, context: OAuthContext, address: str, show: Callable[[str], Awaitable[None]]) -> None:
         metadata = _usable_metadata(context)

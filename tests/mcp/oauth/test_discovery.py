@@ -44,6 +44,19 @@ async def test_metadata_may_move_within_its_origin_only(bench: SignInBench) -> N
     await bench.connected()
 
 
+@on_bench
+async def test_a_code_is_not_sent_again_to_where_the_token_endpoint_redirects(bench: SignInBench) -> None:
+    original = bench.authorization.answer
+
+    async def moved(request: Request) -> Answer:
+        return Answer(307, headers={"Location": "/moved"}) if request.path == "/token" else await original(request)
+
+    bench.authorization.answer = moved  # type: ignore[method-assign]
+    with pytest.raises(McpFailure, match="HTTP 307"):
+        await sign_in(bench.client())
+    assert "/moved" not in [request.path for request in bench.authorization.requests]
+
+
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [

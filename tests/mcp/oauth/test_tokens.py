@@ -238,6 +238,19 @@ async def test_a_refused_refresh_ends_the_sign_in_and_the_connection(bench: Sign
 
 
 @on_bench
+async def test_a_stored_client_that_is_not_valid_needs_a_sign_in_and_is_not_quoted(bench: SignInBench) -> None:
+    bench.authorization.expires_in = 0
+    await bench.connected()
+    path = bench.state_dir / "mcp-tokens.json"
+    path.write_text(
+        path.read_text().replace('\\"client_id\\": ', '\\"client_secret\\": [\\"hidden\\"], \\"client_id\\": ')
+    )
+    server = bench.client()
+    await connect(server)
+    assert (server.state, "hidden" in server.error) == ("needs-auth", False)
+
+
+@on_bench
 async def test_a_refused_token_at_the_start_needs_a_sign_in(bench: SignInBench) -> None:
     bench.authorization.expires_in = 0
     server = await bench.connected()
