@@ -27,7 +27,7 @@ from agentcli.permissions.late_policy import LatePolicy
 from agentcli.tools.shell.environment import PassedVariables
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.mcp.server_tools import ServerToolLimits
     from agentcli.agent.session import Session
     from agentcli.mcp.servers import McpServers
 
@@ -87,7 +87,7 @@ class Configuration(Protocol):
         """Start new MCP servers and stop removed ones, as last read. Returns the servers, new ones if there were none,
         and notices. Raises `AgentError`."""
 
-    def server_limits(self) -> OfferLimits: ...
+    def server_limits(self) -> ServerToolLimits: ...
 
     def inactive(self) -> list[Inactive]:
         """What is configured but not active. Blocking."""

@@ -63,8 +63,8 @@ from agentcli.tools.registry import Registry
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.offer import McpOffer, OfferLimits
     from agentcli.agent.mcp.requests import ServerQuestions
+    from agentcli.agent.mcp.server_tools import ServerToolLimits, ServerTools
     from agentcli.agent.mcp.updates import ServerNotices
     from agentcli.hooks.runner import HookRunner
     from agentcli.mcp.servers import McpServers
@@ -154,7 +154,7 @@ class Session:
     """Python plugins; None: they are off."""
     mcp: McpServers | None = None
     """MCP servers; None: there are none. A sub-agent has the session's."""
-    mcp_limits: OfferLimits | None = None
+    mcp_limits: ServerToolLimits | None = None
     """Limits on which of the servers' tools are offered; None: all are."""
     agent_setup: AgentSetup | None = None
     """Configuration of sub-agents; None: there are none."""
@@ -392,15 +392,15 @@ class Session:
 
     # --------------------------------------------------------------------------------------------------------- tools
 
-    def _new_server_tools(self, log: Sequence[Message]) -> McpOffer | None:
+    def _new_server_tools(self, log: Sequence[Message]) -> ServerTools | None:
         if self.mcp is None:
             return None
-        from agentcli.agent.mcp.offer import McpOffer, OfferLimits
+        from agentcli.agent.mcp.server_tools import ServerToolLimits, ServerTools
 
         def refuses(name: str) -> bool:
             return self.permissions.policy.refuses_always(name)
 
-        return McpOffer(self.mcp, self.mcp_limits or OfferLimits(), refuses, self.loaded_tools, log)
+        return ServerTools(self.mcp, self.mcp_limits or ServerToolLimits(), refuses, self.loaded_tools, log)
 
     def _agent_updates(self) -> tuple[Attachments, ...]:
         if self.agent_setup is None or self.own_tools.get(TASK) is None:
@@ -428,7 +428,7 @@ class Session:
         self.server_notices = ServerNotices(servers)
         return servers.requests.bind(self) if isinstance(servers.requests, SessionRequests) else None
 
-    def add_servers(self, servers: McpServers, limits: OfferLimits) -> None:
+    def add_servers(self, servers: McpServers, limits: ServerToolLimits) -> None:
         """Give a session without MCP servers its first ones. Their tools are deferred; if a request was sent already,
         the search for them changes the prefix of the next one."""
         self.mcp, self.mcp_limits = servers, limits

@@ -5,7 +5,7 @@ rights         tools, rules, sandbox                 model             model, li
 sessions       session file, history, system prompt  output_styles     the output style of a new session
 attachments    instruction files and reminders       context_pipeline  steps that free context
 definitions    commands, skills, agents from files   hooks             hooks, as trust allows
-plugins        Python plugins, as trust allows       mcp, mcp_offer    MCP servers and their tools
+plugins        Python plugins, as trust allows       mcp               MCP servers and their tools
 reload         changed files of an open session
 subagents      the engines of sub-agents             agent_flags       --agents and --agent
 worktrees      git worktrees of a project            agent_worktree    the worktree of a sub-agent
@@ -53,7 +53,7 @@ from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.mcp.server_tools import ServerToolLimits
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -198,10 +198,10 @@ def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSessi
     return extensions
 
 
-def _server_limits(env: Environment, session: OpenedSession) -> OfferLimits:
-    from agentcli.assemble.mcp_offer import offer_limits
+def _server_limits(env: Environment, session: OpenedSession) -> ServerToolLimits:
+    from agentcli.assemble.mcp import server_tool_limits
 
-    return offer_limits(env, session.server_tools)
+    return server_tool_limits(env, session.server_tools)
 
 
 def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:

@@ -8,8 +8,9 @@ so exactly those servers start that the user has approved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from agentcli.assemble.environment import Environment
 from agentcli.config.files import parse_document, read_document
@@ -17,9 +18,11 @@ from agentcli.config.settings import Layer
 from agentcli.config.trust import UNREADABLE, TrustedContent, trust_root
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.server_tools import ServerToolLimits
     from agentcli.mcp.configuration import ParsedServers, ServerConfig, ServerSource
     from agentcli.mcp.protocol import ServerRequests
     from agentcli.mcp.servers import McpServers
@@ -68,6 +71,31 @@ def servers_for(env: Environment) -> McpServers | None:
     budget = env.settings.number("mcp.samplingBudgetUsd")
     requests = SessionRequests(interactive=env.options.interactive, sampling_budget_usd=budget or 0.0)
     return make_servers(env, found, requests)
+
+
+def server_tool_limits(env: Environment, recorded: Sequence[Json] = ()) -> ServerToolLimits:
+    """Limits on offered tools. `recorded`: the direct tools of a resumed session."""
+    from agentcli.agent.mcp.results import MAX_TOKENS
+    from agentcli.agent.mcp.server_tools import (
+        DIRECT_TOKENS,
+        SearchMode,
+        ServerToolLimits,
+        ServerToolSettings,
+        matching_any,
+    )
+
+    direct = env.settings.integer("mcp.directTokens")
+    settings = ServerToolSettings(
+        search=cast("SearchMode", env.settings.text("mcp.toolSearch") or "own"),
+        direct_tokens=DIRECT_TOKENS if direct is None else direct,
+        result_tokens=env.settings.integer("mcp.maxOutputTokens") or MAX_TOKENS,
+    )
+    named = env.options.mcp_tools
+    if named is None and env.options.tools is not None:
+        # `--tools` chooses built-in tools; those of servers only if it names some.
+        named = tuple(name for name in env.options.tools if name.startswith("mcp__")) or None
+    limits = ServerToolLimits(settings, recorded=tuple(recorded))
+    return limits if named is None else replace(limits, allows=matching_any(named))
 
 
 def make_servers(env: Environment, found: FoundServers, requests: ServerRequests) -> McpServers:

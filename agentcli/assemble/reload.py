@@ -34,7 +34,7 @@ from agentcli.permissions.late_policy import LatePolicy
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.mcp.server_tools import ServerToolLimits
     from agentcli.hooks.rules import HookRule
     from agentcli.mcp.servers import McpServers
 
@@ -144,10 +144,10 @@ class SessionConfiguration:
         await servers.replace(found.configs, disabled=found.disabled, unapproved=found.unapproved)
         return servers, news
 
-    def server_limits(self) -> OfferLimits:
-        from agentcli.assemble.mcp_offer import offer_limits
+    def server_limits(self) -> ServerToolLimits:
+        from agentcli.assemble.mcp import server_tool_limits
 
-        return offer_limits(self._env)
+        return server_tool_limits(self._env)
 
     def inactive(self) -> list[Inactive]:
         env = self.environment()

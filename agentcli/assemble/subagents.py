@@ -38,7 +38,7 @@ from agentcli.tools.skill import NAME as SKILL
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.mcp.server_tools import ServerToolLimits
     from agentcli.assemble.agent_worktree import AgentPlace
 
 _IN_WORKTREE = (
@@ -108,14 +108,14 @@ class SubagentBuilder:
         return Engine(session)
 
     @staticmethod
-    def _tools(starter: Session, order: AgentOrder) -> tuple[Registry, OfferLimits | None]:
+    def _tools(starter: Session, order: AgentOrder) -> tuple[Registry, ServerToolLimits | None]:
         """The tools of an agent, and the limits on its MCP tools; None without servers."""
         spec, registry, depth, limits = order.spec, starter.registry, starter.depth + 1, starter.main.mcp_limits
         if starter.main.mcp is None:
             return tools_of(spec, registry, depth), None
-        from agentcli.agent.mcp.offer import OfferSettings, agent_limits, is_of_servers
+        from agentcli.agent.mcp.server_tools import ServerToolSettings, agent_limits, is_of_servers
 
-        settings = OfferSettings() if limits is None else limits.settings
+        settings = ServerToolSettings() if limits is None else limits.settings
         others = registry.without(tool.name for tool in registry if is_of_servers(tool))
         return tools_of(spec, others, depth), agent_limits(spec, registry, settings)
 

@@ -32,7 +32,7 @@ _FOLDERS = {
     *("commands", "demo", "headless", "interactive", "plain", "tui"),
 }
 _FILES = {
-    *(f"assemble/test_{name}.py" for name in ("git_context", "hooks", "mcp", "mcp_duties", "mcp_offer")),
+    *(f"assemble/test_{name}.py" for name in ("git_context", "hooks", "mcp", "mcp_requests", "mcp_tools")),
     *(f"assemble/test_{name}.py" for name in ("output_styles", "prices", "stopped_commands", "working_directory")),
     *(f"permissions/test_{name}.py" for name in ("decisions", "gitconfig", "gitfiles", "reach", "rebuildable")),
     *(f"permissions/test_{name}.py" for name in ("rule_text", "rules", "suggest")),

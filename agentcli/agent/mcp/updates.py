@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.mcp.offer import McpOffer
+from agentcli.agent.mcp.server_tools import ServerTools
 from agentcli.agent.ports import Attachments
 from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core.append_only import RunningValue
@@ -48,13 +48,13 @@ class McpUpdates(Attachments):
 
     def __init__(
         self,
-        offer: McpOffer,
+        tools: ServerTools,
         prepare: Callable[[], None],
         ids: Ids,
         shown: Callable[[Sequence[Message]], Sequence[Message]],
     ) -> None:
         """`prepare`: called before each request; decides which tools it has."""
-        self._offer = offer
+        self._tools = tools
         self._prepare = prepare
         self._ids = ids
         self._shown = shown
@@ -65,18 +65,18 @@ class McpUpdates(Attachments):
 
     @property
     def waits(self) -> bool:
-        return any(server.is_stale for server in self._offer.servers)
+        return any(server.is_stale for server in self._tools.servers)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         shown = self._shown(state.messages)
         announced, times = self._announced.of(shown)
         if self.waits:
-            calm = [server.name for server in self._offer.servers if times[server.name] < MAX_ANNOUNCED]
-            await self._offer.servers.read_lists(calm, LISTS_SECONDS)
+            calm = [server.name for server in self._tools.servers if times[server.name] < MAX_ANNOUNCED]
+            await self._tools.servers.read_lists(calm, LISTS_SECONDS)
         self._prepare()
         now = {
             server.name: self._state_of(server.name, announced.get(server.name), times[server.name] >= MAX_ANNOUNCED)
-            for server in self._offer.servers
+            for server in self._tools.servers
         }
         news = {name: one for name, one in now.items() if one is not None and one != announced.get(name)}
         if not news:
@@ -94,18 +94,18 @@ class McpUpdates(Attachments):
 
     def _state_of(self, name: str, announced: _Announced | None, is_restless: bool) -> _Announced | None:
         """The state of a server to announce; None: nothing was announced, and there is nothing to announce."""
-        offer, server = self._offer, self._offer.servers.get(name)
+        offered, server = self._tools, self._tools.servers.get(name)
         assert server is not None
         if not server.start_ended:
             return announced  # calls wait for it
         if server.state != "connected":
-            if announced is None and name not in offer.servers_with_direct_tools:
+            if announced is None and name not in offered.servers_with_direct_tools:
                 return None
             return {"gone": True, "tools": [], "instructions": (announced or {}).get("instructions", "")}
-        instructions = "" if offer.refuses_server(name) else _instructions(server.offers.instructions)
-        tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
+        instructions = "" if offered.refuses_server(name) else _instructions(server.offers.instructions)
+        tools = offered.deferred_by_server().get(name, []) if offered.can_search else []
         now: _Announced = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
-        if lost := offer.removed_direct_tools(name):
+        if lost := offered.removed_direct_tools(name):
             now["lost"] = lost
         if is_restless and announced is not None:
             return {**announced, "gone": False}
@@ -137,7 +137,7 @@ class McpUpdates(Attachments):
                 lines.append(f"[Tools of {_names([name])} that are available again: {_names(again)}]")
         for name, one in news.items():
             if one["instructions"] and one["instructions"] != announced.get(name, {}).get("instructions"):
-                server = self._offer.servers.get(name)
+                server = self._tools.servers.get(name)
                 text = _instructions(server.offers.instructions) if server is not None else ""
                 if text:
                     lines.append(f"{_instructions_heading(name)}\n{text}]")
@@ -154,8 +154,8 @@ class McpUpdates(Attachments):
             left -= used
             more = f" and {len(names) - kept} more" if kept < len(names) else ""
             count = counted(len(names), "tool")
-            lines.append(f"{_tools_heading(self._offer, server)}{count}): {', '.join(names[:kept])}{more}")
-        heading = _HEADING_BY_API if self._offer.settings.search == "api" else _HEADING
+            lines.append(f"{_tools_heading(self._tools, server)}{count}): {', '.join(names[:kept])}{more}")
+        heading = _HEADING_BY_API if self._tools.settings.search == "api" else _HEADING
         return [heading, *lines] if lines else []
 
 
@@ -168,20 +168,20 @@ def _with_servers(
     return known
 
 
-def tokens_by_server(message: Message, offer: McpOffer) -> dict[str, float]:
+def tokens_by_server(message: Message, tools: ServerTools) -> dict[str, float]:
     """Tokens of a message about servers, for each of them. Lines about several count in equal shares."""
     about: Mapping[str, _Announced] = message.meta.get(MCP_SERVERS, {})
     found, current = dict.fromkeys(about, 0.0), None
     for line in message.text.splitlines():
-        begun = (name for name in about if line.startswith((_tools_heading(offer, name), _instructions_heading(name))))
+        begun = (name for name in about if line.startswith((_tools_heading(tools, name), _instructions_heading(name))))
         current = next(begun, None if line.startswith("[") else current)
         for name in about if current is None else (current,):
             found[name] += text_tokens(line) / (len(about) if current is None else 1)
     return found
 
 
-def _tools_heading(offer: McpOffer, server: str) -> str:
-    return f"- {offer.part_of(server)} ("
+def _tools_heading(tools: ServerTools, server: str) -> str:
+    return f"- {tools.part_of(server)} ("
 
 
 def _instructions_heading(server: str) -> str:
@@ -225,14 +225,14 @@ class ServerCost:
 
 
 def server_costs(
-    offer: McpOffer, direct: Sequence[Json], loaded: Sequence[Json], shown: Sequence[Message], density: float
+    tools: ServerTools, direct: Sequence[Json], loaded: Sequence[Json], shown: Sequence[Message], density: float
 ) -> list[ServerCost]:
     """Costs per server. `direct`, `loaded`: definitions in the next request; `shown`: its messages; `density`: true
     tokens per estimated token."""
-    deferred, announced = offer.deferred_by_server(), _announced(offer, shown)
+    deferred, announced = tools.deferred_by_server(), _announced(tools, shown)
     costs = []
-    for server in offer.servers:
-        part = offer.part_of(server.name)
+    for server in tools.servers:
+        part = tools.part_of(server.name)
         always, later = _of(part, direct), _of(part, loaded)
         costs.append(
             ServerCost(
@@ -252,10 +252,10 @@ def _of(part: str, tools: Sequence[Json]) -> list[Json]:
     return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
 
 
-def _announced(offer: McpOffer, shown: Sequence[Message]) -> Mapping[str, float]:
+def _announced(tools: ServerTools, shown: Sequence[Message]) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for message in shown:
-        for server, tokens in tokens_by_server(message, offer).items():
+        for server, tokens in tokens_by_server(message, tools).items():
             found[server] = found.get(server, 0.0) + tokens
     return found
 

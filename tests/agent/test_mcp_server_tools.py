@@ -13,29 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.conversation_requests import LoadedTools
-from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
+from agentcli.agent.mcp.server_tools import ServerToolLimits, ServerTools, ServerToolSettings
 from agentcli.agent.mcp.tools import ReadMcpResource
+from agentcli.agent.mcp.updates import MAX_ANNOUNCED
 from agentcli.agent.profile import Profile
 from agentcli.commands.line import run_command
 from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need
-from agentcli.mcp.protocol import McpContent
+from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.providers.requests.deferred_tools import reference
 from agentcli.providers.requests.encode import to_bytes
 from agentcli.tools.registry import Registry
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
-from tests.support.mcp_fakes import FakeServer, fake_servers, resources, tool_offer
+from tests.support.mcp_fakes import FakeServer, fake_servers, resources, text_result, tool_offer
 from tests.support.scripts import call, event, fails, reply
 from tests.support.virtual import run_virtual
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.virtual
 
-DEFERRING = OfferLimits(OfferSettings(direct_tokens=0))
+DEFERRING = ServerToolLimits(ServerToolSettings(direct_tokens=0))
 
 
 def many(count: int) -> tuple[Any, ...]:
@@ -296,7 +297,7 @@ async def test_without_a_search_everything_is_direct_and_later_tools_break_the_p
     one.connect()
     usage = {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9_000}
 
-    limits = OfferLimits(OfferSettings(search="off"))
+    limits = ServerToolLimits(ServerToolSettings(search="off"))
     b = with_servers(*[reply("ok", usage=usage)] * 2, servers=(one, two), mcp_limits=limits)
     async with b.engine:
         await b.run("1")
@@ -315,7 +316,7 @@ def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> No
     server.disabled_tools = frozenset({"b"})
 
     policy = Policy(deny=parse_rules(["mcp__one__c", "ToolSearch"]))
-    offer = McpOffer(fake_servers(server), OfferLimits(), policy.refuses_always, LoadedTools())
+    offer = ServerTools(fake_servers(server), ServerToolLimits(), policy.refuses_always, LoadedTools())
     offer.choose_direct_tools()
     assert offer.registry(Registry(())).names == ("mcp__one__a",)
 
@@ -428,7 +429,7 @@ async def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expe
     late = FakeServer("late", *many(3))
 
     used = {"input_tokens": 10, "cache_creation_input_tokens": 3_000, "output_tokens": 50}
-    search_off = OfferLimits(OfferSettings(search="off"))
+    search_off = ServerToolLimits(ServerToolSettings(search="off"))
     b = with_servers(reply("one", usage=used), "two", servers=(late,), mcp_limits=search_off)
     async with b.engine:
         await b.run("first")
@@ -494,7 +495,7 @@ async def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
     assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
 
 
-BY_API = OfferLimits(OfferSettings(search="api", direct_tokens=0))
+BY_API = ServerToolLimits(ServerToolSettings(search="api", direct_tokens=0))
 FOUND = {"type": "tool_search_tool_search_result", "tool_references": [reference("mcp__one__a")]}
 
 
@@ -576,9 +577,9 @@ async def test_after_a_compaction_tools_are_announced_again_and_no_longer_loaded
     assert "- one (1 tool): a" in texts(b.requests[3])
 
 
-@pytest.mark.parametrize("limits", [OfferLimits(), DEFERRING])
+@pytest.mark.parametrize("limits", [ServerToolLimits(), DEFERRING])
 async def test_a_changed_definition_is_given_as_text_and_the_one_in_the_prefix_stays(
-    limits: OfferLimits,
+    limits: ServerToolLimits,
 ) -> None:
     server = FakeServer("one", tool_offer("a", "The old one", old="string"))
     server.connect()
@@ -631,3 +632,46 @@ async def test_the_search_stays_in_the_prefix_when_all_servers_are_turned_off() 
         await b.run("two")
     assert b.requests[0]["tools"] == b.requests[1]["tools"]
     assert "not connected any more: one" in texts(b.requests[1])
+
+
+# ---------------------------------------------------------------------------------------------- servers that change
+
+
+async def test_servers_that_appear_or_are_replaced_during_a_session_can_be_called() -> None:
+    first, other, later = FakeServer("one", tool_offer("a")), FakeServer("one"), FakeServer("two", tool_offer("b"))
+    first.connect()
+
+    b = with_servers("ok", reply(call("mcp__one__a", new=1)), reply(call("mcp__two__b")), "ok", servers=(first,))
+    async with b.engine:
+        await b.run("one")
+        assert b.engine.mcp is not None
+        first.leave("waiting")
+        b.engine.mcp._servers = {"one": other, "two": later}
+        other.connect(tool_offer("a", new="integer"))
+        later.connect()
+        await b.run("two")
+    assert b.requests[0]["tools"] == b.requests[-1]["tools"]
+    assert (first.calls, other.calls, later.calls) == ([], [("a", {"new": 1})], [("b", {})])
+
+
+async def test_a_server_whose_tools_change_with_each_call_does_not_fill_the_context() -> None:
+    server = FakeServer("one", *(tool_offer(f"tool_{number}_0") for number in range(300)))
+    server.connect()
+    calls = [0]
+
+    async def answer(tool: str, arguments: Json, on_progress: object) -> McpResult:
+        calls[0] += 1
+        server.connect(*(tool_offer(f"tool_{number}_{calls[0]}") for number in range(300)))
+        return text_result("ok")
+
+    server.answer = answer
+
+    replies = [reply(call(f"mcp__one__tool_0_{number}")) for number in range(20)]
+    b = with_servers(*replies, "ok", servers=(server,), mcp_limits=DEFERRING)
+    async with b.engine:
+        events = await b.run("one")
+    assert calls == [20]
+    assert texts(b.requests[-1]).count("- one (300 tools)") == MAX_ANNOUNCED
+    assert texts(b.requests[-1]).count("Further changes are not listed") == 1
+    assert b.requests[0]["tools"] == b.requests[-1]["tools"]
+    assert only(events, ev.PrefixBroken) == []

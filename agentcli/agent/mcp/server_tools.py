@@ -41,7 +41,7 @@ SearchMode = Literal["own", "api", "off"]
 
 
 @frozen
-class OfferSettings:
+class ServerToolSettings:
     search: SearchMode = "own"
     direct_tokens: int = DIRECT_TOKENS
     """Tokens that the definitions of all servers together may have without being deferred."""
@@ -49,10 +49,10 @@ class OfferSettings:
 
 
 @frozen
-class OfferLimits:
+class ServerToolLimits:
     """Limits on the session's tools for one conversation."""
 
-    settings: OfferSettings = OfferSettings()
+    settings: ServerToolSettings = ServerToolSettings()
     allows: Callable[[str], bool] = lambda _name: True
     """Whether the conversation may have a tool with this name."""
     direct: tuple[Tool, ...] | None = None
@@ -61,13 +61,13 @@ class OfferLimits:
     """Records of the direct tools of a resumed session: they stay direct, so that its requests begin as before."""
 
 
-class McpOffer:
+class ServerTools:
     """The MCP tools of one conversation."""
 
     def __init__(
         self,
         servers: McpServers,
-        limits: OfferLimits,
+        limits: ServerToolLimits,
         refuses: Callable[[str], bool],
         loaded: LoadedTools,
         log: Sequence[Message] = (),
@@ -323,7 +323,7 @@ def valid_records(records: Iterable[Json]) -> Iterator[Json]:
 
 
 LOADED_TOOLS = "loaded_tools"
-"""Key in `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
+"""Key in `Output.data`: records of the tools that were loaded, see `ServerTools.record`."""
 _SELECT = "select:"
 _USUAL_RESULTS = 5
 _MAX_RESULTS = 20
@@ -353,7 +353,7 @@ class ToolSearch:
         },
     )
 
-    def __init__(self, tools: McpOffer, definition_of: Callable[[Tool], Json]) -> None:
+    def __init__(self, tools: ServerTools, definition_of: Callable[[Tool], Json]) -> None:
         self._tools = tools
         self._definition_of = definition_of
 
@@ -440,12 +440,12 @@ def matching_any(names: Iterable[str]) -> Callable[[str], bool]:
     return lambda tool: any(rule.names(tool) for rule in rules)
 
 
-def agent_limits(spec: AgentSpec, parent: Registry, settings: OfferSettings) -> OfferLimits | None:
+def agent_limits(spec: AgentSpec, parent: Registry, settings: ServerToolSettings) -> ServerToolLimits | None:
     """The part of its parent's MCP tools that an agent gets; None: none."""
     if spec.shares_context:
         direct = (tool for tool in parent if is_of_servers(tool) and tool.name not in parent.deferred)
-        return OfferLimits(settings, direct=tuple(tool for tool in direct if not isinstance(tool, ToolSearch)))
+        return ServerToolLimits(settings, direct=tuple(tool for tool in direct if not isinstance(tool, ToolSearch)))
     wanted, unwanted = matching_any(spec.tools or ("*",)), matching_any(spec.disallowed_tools)
     if spec.tools is not None and not any(name.startswith(("mcp__", "*", *_RESOURCE_TOOLS)) for name in spec.tools):
         return None
-    return OfferLimits(settings, lambda name: wanted(name) and not unwanted(name))
+    return ServerToolLimits(settings, lambda name: wanted(name) and not unwanted(name))
