@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import os
 from pathlib import Path
@@ -13,9 +12,7 @@ from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.documents import read
 from agentcli.tools.documents.read import Read
-from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
 from agentcli.tools.files.write import Write
 from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
@@ -207,15 +204,6 @@ async def test_a_link_stays_a_link_and_its_target_is_written(context: ToolContex
     assert (tmp_path / "target.txt").read_text() == "new"
 
 
-async def test_hard_links_stay_together(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("old and long")
-    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
-    await run(Read(), context, file_path="a.txt")
-    await run(Write(), context, file_path="a.txt", content="new")
-    assert (tmp_path / "b.txt").read_text() == "new"
-    assert names_in(tmp_path) == ["a.txt", "b.txt"]
-
-
 async def test_a_read_only_file_is_an_error_and_untouched(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
@@ -224,22 +212,6 @@ async def test_a_read_only_file_is_an_error_and_untouched(context: ToolContext, 
     output = await run(Write(), context, file_path="a.txt", content="new")
     assert "read-only" in text_of(output)
     assert path.read_text() == "old"
-
-
-async def test_a_disk_failure_leaves_the_original_and_no_temporary_files(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.txt").write_text("old")
-    await run(Read(), context, file_path="a.txt")
-
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files_replace.os, "fsync", full)
-    output = await run(Write(), context, file_path="a.txt", content="new")
-    assert text_of(output) == "a.txt cannot be written: no space left on device."
-    assert (tmp_path / "a.txt").read_text() == "old"
-    assert names_in(tmp_path) == ["a.txt"]
 
 
 async def test_writing_onto_a_directory_or_through_a_file_is_an_error(context: ToolContext, tmp_path: Path) -> None:
@@ -269,45 +241,6 @@ async def test_several_matches_list_their_lines(context: ToolContext, tmp_path: 
     assert (tmp_path / "a.txt").read_text() == "z\ny\nz\nz\n"
 
 
-async def test_a_miss_shows_the_nearest_lines(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("import os\n\ndef compute(value):\n    return value + 1\n")
-    text = text_of(await read_then_edit(context, "a.py", "def compute(values):", "x"))
-    assert "was not found in a.py" in text
-    assert "3\tdef compute(value):" in text
-    spaces = text_of(await read_then_edit(context, "a.py", "def compute(value):\n  return value + 1", "x"))
-    assert "differs only in indentation" in spaces
-    numbers = text_of(await read_then_edit(context, "a.py", "3\tdef compute(value):", "x"))
-    assert "line numbers" in numbers
-    nothing = text_of(await read_then_edit(context, "a.py", "§§§§§§§§§§§", "x"))
-    assert "Nothing in the file is like it" in nothing
-
-
-@pytest.mark.parametrize(
-    ("before", "old", "new", "after"),
-    [
-        (b"a\r\nb\r\nc", "a\nb", "x\ny", b"x\r\ny\r\nc"),
-        (b"a\nb\r\nc\n", "b", "x\ny", b"a\nx\r\ny\r\nc\n"),
-        (b"a\r\nb\nc\r\nd\r\n", "a\nb", "x\ny", b"x\r\ny\nc\r\nd\r\n"),
-        (codecs.BOM_UTF8 + b"a\n", "a", "b", codecs.BOM_UTF8 + b"b\n"),
-        (
-            codecs.BOM_UTF16_BE + "a\r\nb".encode("utf-16-be"),
-            "a\nb",
-            "ä\nb",
-            codecs.BOM_UTF16_BE + "ä\r\nb".encode("utf-16-be"),
-        ),
-        ("caf\xe9 a\n".encode("latin-1"), "a\n", "b\n", "caf\xe9 b\n".encode("latin-1")),
-        (b"no newline", "no", "still no", b"still no newline"),
-    ],
-)
-async def test_encoding_and_line_endings_survive_an_edit(
-    before: bytes, old: str, new: str, after: bytes, context: ToolContext, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_bytes(before)
-    output = await read_then_edit(context, "a.txt", old, new)
-    assert not output.is_error, text_of(output)
-    assert (tmp_path / "a.txt").read_bytes() == after
-
-
 async def test_characters_that_the_encoding_lacks_are_refused(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"caf\xe9")
     output = await read_then_edit(context, "a.txt", "caf", "日本")
@@ -321,18 +254,6 @@ async def test_an_undecodable_file_is_not_edited(context: ToolContext, tmp_path:
     context.read_cache.note(os.path.realpath(tmp_path / "a.bin"), data)
     output = await run(Edit(), context, file_path="a.bin", old_string="a", new_string="b")
     assert "would damage it" in text_of(output)
-
-
-async def test_edits_of_one_file_at_the_same_time_see_each_other(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"<{number}>\n" for number in range(10)))
-    await run(Read(), context, file_path="a.txt")
-    edits = (
-        run(Edit(), context, file_path="a.txt", old_string=f"<{number}>", new_string=f"[{number}]")
-        for number in range(10)
-    )
-    outputs = await asyncio.gather(*edits)
-    assert not any(output.is_error for output in outputs)
-    assert (tmp_path / "a.txt").read_text() == "".join(f"[{number}]\n" for number in range(10))
 
 
 async def test_a_file_that_vanished_is_an_error(context: ToolContext, tmp_path: Path) -> None:
@@ -360,12 +281,3 @@ def test_writing_tools_need_to_write_and_are_not_safe(context: ToolContext, tmp_
         assert not tool.is_safe({})
         (need,) = tool.needs({"file_path": "sub/../a.txt"}, context)
         assert (need.kind, need.target) == ("write", f"{context.cwd}/a.txt")
-
-
-def test_the_oldest_contents_are_dropped_first() -> None:
-    cache = ReadCache()
-    for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE):
-        cache.note(f"/{number}", bytes([number]) * MAX_KEPT_SIZE)
-
-    kept = [number for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE) if cache.content(f"/{number}") is not None]
-    assert kept == list(range(MAX_KEPT // MAX_KEPT_SIZE, 2 * MAX_KEPT // MAX_KEPT_SIZE))

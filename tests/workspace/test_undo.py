@@ -70,28 +70,6 @@ async def test_a_file_that_the_user_changed_since_is_shown_and_never_overwritten
     assert [Path(kept.path).name for kept in report.kept] == ["made.txt", "app.py"]
 
 
-async def test_each_undo_goes_one_submission_further_back_until_there_is_nothing(project: Path, tmp_path: Path) -> None:
-    file = project / "src" / "app.py"
-    async with working(tmp_path / "state", project) as work:
-        for number in range(3):
-            async with work.submission():
-                file.write_text(f"version {number}\n")
-        seen = []
-        for _step in range(3):
-            assert (await work.history.undo()).done
-            seen.append(file.read_text())
-        assert seen == ["version 1\n", "version 0\n", "print(1)\n"]
-        last = await work.history.undo()
-        assert (last.done, last.text) == (False, "Nothing more to undo in this session.")
-        assert (await work.history.redo()).done
-        assert file.read_text() == "version 0\n"
-        async with work.submission():
-            file.write_text("another way\n")
-        assert not (await work.history.redo()).done, "what was undone is gone once something else was done"
-        await work.history.undo()
-        assert file.read_text() == "version 0\n"
-
-
 async def test_a_submission_without_changes_is_skipped(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
@@ -593,21 +571,6 @@ async def test_a_prepared_snapshot_is_quick_and_a_call_may_interrupt_the_prepara
         await asyncio.sleep(0)
         again.cancel()
         await asyncio.wait({again})
-
-
-async def test_an_ignored_file_of_a_repository_inside_is_put_back_when_a_call_named_it(
-    project: Path, tmp_path: Path
-) -> None:
-    nested = project / "vendor"
-    nested.mkdir()
-    subprocess.run(["git", "init", "-q", str(nested)], check=True)
-    (nested / ".gitignore").write_text("*.env\n")
-    (nested / "a.env").write_text("1")
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission(file_path=str(nested / "a.env")):
-            (nested / "a.env").write_text("2")
-        assert (await work.history.undo()).restored == (str(nested / "a.env"),)
-    assert (nested / "a.env").read_text() == "1"
 
 
 async def test_a_file_outside_the_working_directories_is_reported_as_not_undone(project: Path, tmp_path: Path) -> None:
