@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import SubmissionRecord, UserChanges
@@ -24,7 +25,7 @@ _MAX_TEXT_LENGTH = 100_000
 """Maximum characters of a call's input that are searched for file names."""
 
 
-@dataclass(slots=True)
+@slotted
 class NamedFiles:
     """Files named by calls, as a path or as a word in a command."""
 
@@ -52,7 +53,7 @@ class NamedFiles:
         return _WORD.fullmatch(last) is None and any(last in text for text in self._texts)
 
 
-@dataclass(slots=True)
+@slotted
 class UserCommand:
     only: Sequence[str] | None
     """Absolute paths that it may change, including everything below them; None: any file."""
@@ -70,7 +71,7 @@ class UserCommand:
         return _is_below(f"{root}/{path}", self.only)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Authors:
     """Predicates on a change: whether the user made it, and whether the user may have made it."""
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from agentcli.core.aio import in_thread
+from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import (
     Conflict,
     ConflictChoice,
@@ -33,7 +34,7 @@ from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import ABSENT, Difference, TreeEntry
 
 
-@dataclass(slots=True)
+@slotted
 class FolderReversal:
     """How to change one folder from the state `left` to the state `wanted`. Paths are relative to the folder."""
 
@@ -108,7 +109,7 @@ _DOUBTFUL = "it changed while a command ran and may be your change"
 _CHOSEN = "you kept your lines"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileVersion:
     """One version of a file; `content` is set only if no snapshot has it."""
 
@@ -116,7 +117,7 @@ class FileVersion:
     content: bytes | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class FileDecisions:
     """Decisions about the files of one folder."""
 
@@ -132,7 +133,7 @@ class FileDecisions:
     """Changed files with their entries before and after."""
 
 
-@dataclass(slots=True)
+@slotted
 class FileUndo:
     prompt_id: str
     choices: UndoChoices = field(default_factory=UndoChoices)

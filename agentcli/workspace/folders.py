@@ -14,12 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
+from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow
@@ -33,7 +34,7 @@ _MAX_FAILURES = 3
 """After this many failed submissions a folder is not tried again in this process."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SnapshotLocation:
     """Where the snapshots of a session are stored."""
 
@@ -50,7 +51,7 @@ class SnapshotLocation:
         return self.state_dir / "snapshots"
 
 
-@dataclass(slots=True)
+@slotted
 class SnapshotResult:
     snapshots: Roots = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -248,7 +249,7 @@ _TIDY_SECONDS = 120.0
 _MANY_LOOSE_OBJECTS = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PruneSchedule:
     folder: Path
     """Parent of all snapshots."""

@@ -12,11 +12,11 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.files.bounded_read import read_start
+from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.git.run import GIT_ENVIRON, git_command
 from agentcli.core.processes.own_programs import PIPE, end_program, find_program, kill_group, start_program_async
@@ -41,7 +41,7 @@ def find_git(search_path: str | None, folders: Sequence[Path]) -> str | None:
     return find_program("git", search_path, folders)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Git:
     program: str
     git_dir: Path

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.files.links import is_below
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
@@ -63,7 +64,7 @@ _Stretch = tuple[UserCommand | None, Roots, Roots]
 """A period (stretch) of a call: the user's command during it, and the folders before and after."""
 
 
-@dataclass(slots=True)
+@slotted
 class _Open:
     """State of the running submission."""
 

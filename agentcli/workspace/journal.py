@@ -10,11 +10,12 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from agentcli.core.files.bounded_read import parse_json, read_bounded
+from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import Snapshot, UndoChoices, UndoNews, UndoReport
 from agentcli.workspace.trees import TreeEntry
 
@@ -23,7 +24,7 @@ EntryChange = tuple[TreeEntry, TreeEntry]
 _MAX_NAMED = 500
 
 
-@dataclass(slots=True)
+@slotted
 class UserChanges:
     """The user's changes in one folder while a submission ran. Paths are relative to the folder."""
 
@@ -50,7 +51,7 @@ class UserChanges:
         return replace(self, files=files)
 
 
-@dataclass(slots=True)
+@slotted
 class UndoOutcome:
     """Effects of an undo in one folder beyond restoring the snapshot."""
 
@@ -61,7 +62,7 @@ class UndoOutcome:
     """Those of `untouched` that a choice of the user can still resolve."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StagedChanges:
     """Index entries of one folder that a submission changed, by path relative to the folder."""
 
@@ -72,7 +73,7 @@ class StagedChanges:
     files: Mapping[str, EntryChange]
 
 
-@dataclass(slots=True)
+@slotted
 class SubmissionRecord:
     """The folders before and after one prompt."""
 

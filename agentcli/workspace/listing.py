@@ -10,11 +10,12 @@ import contextlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
 from agentcli.core.files.rebuildable import CACHES, OUTPUT
+from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import ChangeKind, Snapshot
 from agentcli.workspace.trees import Difference
 
@@ -32,7 +33,7 @@ _MAX_LOOKS = 2_000
 """Maximum entries of new folders that are checked for emptiness."""
 
 
-@dataclass(slots=True)
+@slotted
 class FileListing:
     """Output of `git ls-files -t`, by kind. Folders are listed without a trailing slash."""
 
@@ -59,7 +60,7 @@ def parse_listing(output: bytes) -> FileListing:
     return listed
 
 
-@dataclass(slots=True)
+@slotted
 class FolderKinds:
     nested: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
@@ -96,7 +97,7 @@ def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
     return found
 
 
-@dataclass(slots=True)
+@slotted
 class IgnoredFiles:
     files: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -174,7 +175,7 @@ def stamp_of(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyLimits:
     room: int
     """Remaining bytes of large files that may be copied."""
@@ -183,7 +184,7 @@ class CopyLimits:
     have changed."""
 
 
-@dataclass(slots=True)
+@slotted
 class IndexChanges:
     add: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)

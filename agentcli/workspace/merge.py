@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
@@ -41,7 +40,7 @@ class Merged:
     clashes: tuple[Clash, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Hunk:
     """Replaces the lines `start` to `end` of the base by `lines`."""
 

@@ -11,13 +11,13 @@ import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_read import read_bounded
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace.attribution import NamedFiles
 from agentcli.workspace.base import SnapshotError
@@ -44,7 +44,7 @@ class _Repository:
     content: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class RepositoryWatch:
     _heads: dict[str, str | None] = field(default_factory=dict)
     """By folder, the commit checked out at the start."""

@@ -15,18 +15,19 @@ import secrets
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha1
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.listing import is_ignore_file, is_own_file
 from agentcli.workspace.trees import TreeEntry
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OldFile:
     """The state to restore at a path."""
 
@@ -38,7 +39,7 @@ class OldFile:
     """Permission bits, if they are known to be unusual."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestorePlan:
     remove: Sequence[str] = ()
     folders_before: frozenset[str] = frozenset()
@@ -48,7 +49,7 @@ class RestorePlan:
     empty_back: Sequence[str] = ()
 
 
-@dataclass(slots=True)
+@slotted
 class FolderRestorer:
     """One folder's restoration. Problems are collected by path, with the reason."""
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.frozen import frozen
 from agentcli.workspace.base import ChangeKind
 from agentcli.workspace.git import EMPTY_TREE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeEntry:
     """A path in a snapshot; `mode` is "000000" if it does not exist there."""
 
@@ -38,7 +38,7 @@ class TreeEntry:
 ABSENT = TreeEntry("000000", "0" * 40)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     path: str
     before: TreeEntry
