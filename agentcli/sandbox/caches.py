@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
-from agentcli.sandbox.plan import SandboxRules, home_names
+from agentcli.sandbox.plan import SandboxRules
 from agentcli.sandbox.quarantine.protected import outermost, repositories
 from agentcli.shell.paths import Resolved
 
@@ -92,10 +92,7 @@ class CacheFolders:
         if not os.path.isdir(folder):  # noqa: PTH112
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         made = ["--bind", folder, self.covered]
-        known = home_names.of(self.covered)
         for name in _NEEDED:
-            if known is not None and name.partition("/")[0].lower() not in known:
-                continue
             needed = f"{self.covered}/{name}"
             # Most are missing, which `access` detects faster than `isdir`.
             if not os.access(needed, os.F_OK) or not os.path.isdir(needed):  # noqa: PTH112

@@ -13,7 +13,6 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.files.links import is_below
-from agentcli.core.files.local_folders import ListedNames
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.filtered_files import FILTERS, Filter
 from agentcli.sandbox.limits import ResourceLimits
@@ -36,8 +35,6 @@ _SYSTEM_FOLDERS = (
     "/proc",
     "/sys",
 )
-home_names = ListedNames()
-"""Cached listings of the home folder and of folders in it."""
 PathFinder = Callable[[], Iterable[Path]]
 Existing = tuple[tuple[str, str], ...]
 """Paths that exist, each with the path it resolves to."""
@@ -197,13 +194,6 @@ def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path,
         {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
         frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
     )
-
-
-def learn_names(rules: SandboxRules) -> None:
-    """List the folder that would contain most needed caches, so that fewer paths have to be checked before a command.
-    Blocking."""
-    if rules.home is not None:
-        home_names.learn([str(rules.home), str(rules.home / ".cache")])
 
 
 def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:

@@ -47,7 +47,7 @@ def neighbours(working_dirs: Iterable[Path], text: str) -> list[Path]:
     project, and those that `text` (a command or a path) names.
 
     Only those that belong to this user, and no sockets. Not all of them: a mount for each would double the time that a
-    sandbox takes to start, and a file that any program creates there would make the spare sandbox useless.
+    sandbox takes to start.
     """
     own = {relative.split("/")[0] for folder in working_dirs if (relative := _below(str(folder), SYSTEM_TEMP))}
     if not own:

@@ -26,19 +26,6 @@ class SandboxFinding:
 
 
 @frozen
-class SpareLaunch:
-    """How to start a sandbox whose command comes later."""
-
-    arguments: tuple[str, ...]
-    environ: Mapping[str, str]
-    pass_descriptors: tuple[int, ...]
-    state: object
-    """The launcher's own record of this sandbox; opaque to callers."""
-    close: Callable[[], None]
-    """Call once when it is not needed any more. Does nothing if a launch has adopted it."""
-
-
-@frozen
 class Launch:
     """How to start one child process, and how to clean up after it."""
 
@@ -65,11 +52,6 @@ class Launch:
     """Hosts that the process tried to reach without permission."""
     private_hosts: Callable[[], tuple[str, ...]] = tuple
     """Allowed hosts that the process could not reach because they resolve to private addresses."""
-    spare: Callable[[Sequence[str]], SpareLaunch | None] = lambda _arguments: None
-    """Prepare a sandbox like this one for a later command, after this one has ended: `arguments` is a program that
-    waits for that command. None if this cannot be done now."""
-    adopt: Callable[[SpareLaunch], bool] = lambda _spare: False
-    """Use a spare that is running instead of starting `arguments`. False: this launch needs a sandbox of its own."""
 
 
 class Launcher:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.files.file_notices import NoticePool
 from agentcli.core.git.run import git_program
 from agentcli.core.permission import ORDINARY, Grant
-from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
+from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding
 from agentcli.sandbox import temp_folder
 from agentcli.sandbox.caches import CacheFolders
 from agentcli.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
@@ -31,8 +31,7 @@ from agentcli.sandbox.linux.mounts import CommandTraits, Mounts, SessionFiles
 from agentcli.sandbox.linux.probe import Ability
 from agentcli.sandbox.linux.processes import SandboxProcesses
 from agentcli.sandbox.linux.seccomp import seccomp_filter
-from agentcli.sandbox.linux.spare_sandbox import SpareSandbox
-from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks, learn_names
+from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.sandbox.quarantine.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.sandbox.quarantine.inventory import Inventory, TakesLonger, change_time
 from agentcli.sandbox.quarantine.late_search import MOST_SECONDS, LateSearch
@@ -76,8 +75,6 @@ class BubblewrapLauncher(Launcher):
         self._lock = threading.Lock()
         self._running: list[Protection] = []
         """Protection of each running command."""
-        self._launches = 0
-        """Number of launches so far."""
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
@@ -129,16 +126,17 @@ class BubblewrapLauncher(Launcher):
             mounts = Mounts(rules, masks, files, caches, _traits(arguments, environ, grant, network))
             variables = connection.variables(self._variables(files.temp, environ, caches))
             filter = self._system_call_filter(network)
-            setup = (
+            command = (
                 self.ability.program,
                 *self._namespaces(network),
                 *mounts.dropped_capabilities(),
                 *mounts.arguments(protected, granted.paths, resolved),
                 *connection.mounts,
                 *("--chdir", str(cwd)),
+                *(("--seccomp", str(filter)) if filter >= 0 else ()),
+                *("--info-fd", str(processes.descriptor), "--"),
+                *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
             )
-            inner = connection.command(with_kernel_limits(tuple(arguments), rules.limits))
-            command = (*setup, *_descriptor_options(filter, processes), "--", *inner)
         except BaseException:
             processes.close()
             guard.close()
@@ -149,16 +147,13 @@ class BubblewrapLauncher(Launcher):
             raise
         cleanup = _Cleanup(self, processes, guard, protected, (filter, connection, granted))
         self._start_inventory(began)
-        with self._lock:
-            self._launches += 1
-            number = self._launches
-        # A sandbox with what a grant opened is for this command alone, and takes longer to clean up.
-        repeatable = not (rules.strict or granted.paths or connection.mounts)
+        # What a grant opened takes longer to clean up.
+        is_plain = not (rules.strict or granted.paths or connection.mounts)
         return Launch(
             command,
             variables,
             cleanup.close,
-            close_at_once=lambda: repeatable and cleanup.close_at_once(),
+            close_at_once=lambda: is_plain and cleanup.close_at_once(),
             pass_descriptors=(processes.descriptor, *((filter,) if filter >= 0 else ())),
             watch_limits=lambda: self._limits.add(cleanup, cleanup.first_process),
             stopped_for=cleanup.stopped_for,
@@ -167,8 +162,6 @@ class BubblewrapLauncher(Launcher):
             look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
-            spare=lambda words: self._spare(setup, network, variables, words) if repeatable else None,
-            adopt=lambda spare: repeatable and self._adopt(spare.state, setup, number, cleanup),
         )
 
     def _protection(self, arguments: Sequence[str], grant: Grant) -> Protection:
@@ -180,30 +173,6 @@ class BubblewrapLauncher(Launcher):
         if not grant.guards_obeyed_names:
             return protected
         return protected.with_obeyed_names(rules.working_dirs, grant.uncovered)
-
-    def _spare(
-        self, setup: tuple[str, ...], network: bool, variables: Mapping[str, str], words: Sequence[str]
-    ) -> SpareLaunch | None:
-        """See `Launch.spare`. `setup`: bubblewrap's arguments; `words`: the program that waits. None while a command
-        runs, which could replace a mounted folder."""
-        with self._lock:
-            if self._running:
-                return None
-            spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
-        learn_names(self.rules)
-        inner = with_kernel_limits(tuple(words), self.rules.limits)
-        arguments = (*setup, *_descriptor_options(spare.filter, spare.inside), "--", *inner)
-        passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))
-        return SpareLaunch(arguments, variables, passed, spare, spare.close)
-
-    def _adopt(self, spare: object, setup: tuple[str, ...], number: int, cleanup: _Cleanup) -> bool:
-        """See `Launch.adopt`. `number`: that of the launch that wants the spare."""
-        with self._lock:
-            is_alone = len(self._running) == 1
-        if not (is_alone and isinstance(spare, SpareSandbox) and spare.fits(setup, number)):
-            return False
-        cleanup.adopt(spare)
-        return True
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
         from agentcli.sandbox.quarantine.store import Quarantine
@@ -438,10 +407,6 @@ def _traits(arguments: Sequence[str], environ: Mapping[str, str], grant: Grant, 
     )
 
 
-def _descriptor_options(filter: int, processes: SandboxProcesses) -> tuple[str, ...]:
-    return (*(("--seccomp", str(filter)) if filter >= 0 else ()), "--info-fd", str(processes.descriptor))
-
-
 class _Cleanup:
     """Cleans up once after a command has ended, and checks what it left behind."""
 
@@ -463,15 +428,6 @@ class _Cleanup:
         self._stopped_for = ""
         self._findings: tuple[SandboxFinding, ...] | None = None
         launcher.started(protected, guard)
-
-    def adopt(self, spare: SpareSandbox) -> None:
-        """Use a sandbox that was started ahead instead of starting one."""
-        unused, self._processes = self._processes, spare.inside
-        unused.close()
-        if self._filter >= 0:
-            os.close(self._filter)
-        self._filter, spare.is_adopted = spare.filter, True
-        spare.let_go()
 
     def first_process(self) -> int | None:
         return self._processes.first_process()

@@ -17,7 +17,6 @@ from agentcli.core.processes.orphan_processes import Watch, end_marked, new_mark
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.process import exit_text
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
-from agentcli.tools.shell.spare_shell import SpareShells
 
 MAX_RUNNING = 20
 _MAX_KEPT = 40
@@ -104,7 +103,6 @@ class Shells:
         self._changes: list[BackgroundTask] = []
         self._changed = asyncio.Event()
         self._foreground: dict[str, asyncio.Event] = {}
-        self.spare = SpareShells()
         self._watch = Watch()
         self._watching = False
 
@@ -190,7 +188,6 @@ class Shells:
         finally:
             for shell in shells:
                 await shell.command.aclose()
-            await self.spare.aclose()
             self._watch.close()
 
     def _over(self, shell: Shell) -> None:

@@ -30,7 +30,6 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.shell.environment import child_environment, harmless_git
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.spare_shell import ShellSetup, SpareShell
 
 _DRAIN = 0.2
 """Seconds to wait for output after the command has ended: another process may hold the pipe open."""
@@ -88,22 +87,16 @@ class ShellCommand:
         launch: Launch | None = None
         try:
             try:
-                setup = _setup(context)
-                launch = _launch(text, setup, context, mark, writing)
+                launch = _launch(text, context, mark, writing)
                 if launch.terminate is None and context.shells is not None:
                     await context.shells.watch()
-                spare = await _spare_for(text, setup, launch, context)
-                if spare is None:
-                    # No await from here on: a cancellation would leave processes that nothing owns yet.
-                    child = Child.start(
-                        launch.arguments,
-                        cwd=context.cwd,
-                        environ=launch.environ,
-                        pass_descriptors=(writing, *launch.pass_descriptors),
-                    )
-                else:
-                    folder.close()
-                    child, folder = spare.child, spare.folder
+                # No await from here on: a cancellation would leave processes that nothing owns yet.
+                child = Child.start(
+                    launch.arguments,
+                    cwd=context.cwd,
+                    environ=launch.environ,
+                    pass_descriptors=(writing, *launch.pass_descriptors),
+                )
             finally:
                 os.close(writing)
         except BaseException:
@@ -112,12 +105,7 @@ class ShellCommand:
                 await in_thread(launch.close)
             raise
         child.terminate = launch.terminate
-        is_bare = launch.terminate is None
-        command = cls(text, child, folder, launch, output, mark if is_bare else None)
-        if not is_bare and (shells := context.shells) is not None:
-            finished = launch
-            command.on_over(lambda: shells.spare.prepare(setup, finished))
-        return command
+        return cls(text, child, folder, launch, output, mark if launch.terminate is None else None)
 
     @property
     def refused_hosts(self) -> tuple[str, ...]:
@@ -249,38 +237,6 @@ def refused_hosts_note(hosts: Sequence[str]) -> str:
     return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"
 
 
-async def _spare_for(text: str, setup: ShellSetup, launch: Launch, context: ToolContext) -> SpareShell | None:
-    """The session's spare shell, already running this command; None if there is none that fits this launch."""
-    spare = await context.shells.spare.take() if context.shells is not None else None
-    if spare is None:
-        return None
-    used = False
-    try:
-        used = await spare.give(text, setup, launch)
-    finally:
-        if not used:
-            await spare.aclose()
-    return spare if used else None
-
-
-def _setup(context: ToolContext) -> ShellSetup:
-    """What a command needs besides its text: the shell, its script and its environment without the call's mark."""
-    shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
-    # If the project is /, every program is in a working directory; use the system's shell then.
-    shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
-    own = dict(context.environ) if context.by_user else child_environment(context.environ, context.passed)
-    environ = own if context.shells is None else marked(own, SESSION_VARIABLE, context.shells.mark)
-    if context.grant.reads_only:
-        environ |= harmless_git()
-    environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
-    sandboxed = context.launcher.name in SELF_CONTAINED
-
-    def words(descriptor: int, beginning: str) -> list[str]:
-        return [shell, "-c", beginning + _script(descriptor, sandboxed=sandboxed), Path(shell).name]
-
-    return ShellSetup(shell, environ, context.cwd, words)
-
-
 def _script(descriptor: int, *, sandboxed: bool) -> str:
     """Shell script that runs its first argument and reports the final directory."""
     # In its own pid namespace a shell sees, besides itself and the first process, only processes that it left running.
@@ -300,6 +256,16 @@ def _script(descriptor: int, *, sandboxed: bool) -> str:
     return f'{tell}; {trap}; eval "$1"\n\n{end}'
 
 
-def _launch(text: str, setup: ShellSetup, context: ToolContext, mark: str, descriptor: int) -> Launch:
-    environ = marked(setup.environ, CALL_VARIABLE, mark)
-    return context.launcher.launch([*setup.words(descriptor, ""), text], context.cwd, environ, context.grant)
+def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
+    """How to start a command. Its shell reports the final directory to `descriptor`."""
+    shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
+    # If the project is /, every program is in a working directory; use the system's shell then.
+    shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
+    own = dict(context.environ) if context.by_user else child_environment(context.environ, context.passed)
+    environ = own if context.shells is None else marked(own, SESSION_VARIABLE, context.shells.mark)
+    if context.grant.reads_only:
+        environ |= harmless_git()
+    environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
+    script = _script(descriptor, sandboxed=context.launcher.name in SELF_CONTAINED)
+    words = [shell, "-c", script, Path(shell).name, text]
+    return context.launcher.launch(words, context.cwd, marked(environ, CALL_VARIABLE, mark), context.grant)
