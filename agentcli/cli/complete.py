@@ -58,11 +58,11 @@ def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Itera
         raise FileNamesWanted
     flag = BY_NAME.get(before[-1]) if before else None
     if flag is not None and flag.kind not in ("switch", "equals"):
-        yield from fitting(source.of_flag(flag), current)
+        yield from matching(source.of_flag(flag), current)
         return
     name, equals, part = current.partition("=")
     if equals and (flag := BY_NAME.get(name)) is not None:
-        for offer in fitting(source.of_flag(flag), part):
+        for offer in matching(source.of_flag(flag), part):
             yield ShellCompletion(f"{name}={offer.value}", offer.text)
     elif current.startswith("-"):
         shown = (
@@ -71,14 +71,14 @@ def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Itera
             for name in flag.names
             if name.startswith("--") or current == "-"
         )
-        yield from fitting(shown, current)
+        yield from matching(shown, current)
     elif not before:
-        yield from fitting((ShellCompletion(name, text) for name, text in COMMANDS.items()), current)
+        yield from matching((ShellCompletion(name, text) for name, text in COMMANDS.items()), current)
     else:
         raise FileNamesWanted
 
 
-def fitting(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCompletion]:
+def matching(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCompletion]:
     """Candidates that begin with `current`; in a comma-separated list, with its last item."""
     head, comma, last = current.rpartition(",")
     for offer in found:
@@ -159,21 +159,21 @@ def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iter
     if current.startswith("-"):
         rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
         flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
-        yield from fitting([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
+        yield from matching([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
     elif before[-1] in _OWN_VALUES:
-        yield from fitting(map(ShellCompletion, _OWN_VALUES[before[-1]]), current)
+        yield from matching(map(ShellCompletion, _OWN_VALUES[before[-1]]), current)
     elif before[-1] == "--tool":
-        yield from fitting(source.tools(), current)
+        yield from matching(source.tools(), current)
     elif (flag := BY_NAME.get(before[-1])) is not None and flag.kind != "switch":
-        yield from fitting(source.of_flag(flag), current)
+        yield from matching(source.of_flag(flag), current)
     elif path[0] == "help":
-        yield from fitting(_subcommands(_deepest(command_tree(), path[1:])), current)
+        yield from matching(_subcommands(_deepest(command_tree(), path[1:])), current)
     elif getattr(command, "commands", None):
-        yield from fitting(_subcommands(command), current)
+        yield from matching(_subcommands(command), current)
     elif path == ["completion"]:
-        yield from fitting(map(ShellCompletion, SHELLS), current)
+        yield from matching(map(ShellCompletion, SHELLS), current)
     elif path[0] == "mcp" and path[1:] in (["get"], ["test"], ["remove"], ["login"], ["logout"]):
-        yield from fitting(source.servers(), current)
+        yield from matching(source.servers(), current)
     elif path == ["trust"] or (path[:2] == ["mcp", "add"] and "--" in before):
         raise FileNamesWanted
 

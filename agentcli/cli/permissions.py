@@ -59,7 +59,7 @@ def try_rules(
     """Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. Exit codes: 0
     allowed, 3 needs approval, 4 denied."""
     rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
-    decision, rules, name = decided(rights, tool, subject)
+    decision, rules, name = decide_call(rights, tool, subject)
     if as_json:
         echo_json(_record(decision, rules, name, rights))
     else:
@@ -99,7 +99,7 @@ def list_rules(
         echo("No rules. Read-only access to these folders is allowed, everything else needs approval.")
 
 
-def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
+def decide_call(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
     """The decision, the rules that would allow the call if it needs approval, and the tool's full name."""
     needs = _needs(rights, tool, subject)
     name = getattr(rights.registry.get(tool), "name", tool)

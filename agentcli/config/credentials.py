@@ -25,8 +25,8 @@ from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 
 SERVICE = "agentcli"
-_LEAST_PRIORITY = 1
-"""Least priority of a backend, as recommended by the library; those below store nothing, or plain text."""
+_MIN_PRIORITY = 1
+"""Minimum priority of a backend, as recommended by the library; those below store nothing, or plain text."""
 
 
 class Vault(Protocol):
@@ -78,7 +78,7 @@ def system_vault() -> Vault | None:
         priority = type(library.get_keyring()).priority
     except Exception:  # noqa: BLE001 -- a keyring that cannot be inspected is not used
         return None
-    return Keyring(library) if isinstance(priority, int | float) and priority >= _LEAST_PRIORITY else None
+    return Keyring(library) if isinstance(priority, int | float) and priority >= _MIN_PRIORITY else None
 
 
 def _unusable(error: Exception) -> CredentialError:
@@ -91,7 +91,7 @@ def _unusable(error: Exception) -> CredentialError:
 
 FILE_NAME = "credentials.json"
 KEYRING = "the system keyring"
-_LARGEST = 256 * 1024
+_MAX_BYTES = 256 * 1024
 
 
 @frozen
@@ -222,7 +222,7 @@ def _read_safely(path: Path, command: str) -> bytes | None:
         raise CredentialError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
             raise CredentialError(f"{path} is not a regular file. Remove it and run `{command}` again.")
         if status.st_uid != os.geteuid():
             raise CredentialError(
@@ -233,13 +233,13 @@ def _read_safely(path: Path, command: str) -> bytes | None:
                 f"Other users can read {path}, so it is not used. Make it private: chmod 600 {path} "
                 "(and create a new key if others use this machine)."
             )
-        return _whole(descriptor)
+        return _read_whole(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _whole(descriptor: int) -> bytes:
+def _read_whole(descriptor: int) -> bytes:
     pieces = []
-    while piece := os.read(descriptor, _LARGEST):
+    while piece := os.read(descriptor, _MAX_BYTES):
         pieces.append(piece)
     return b"".join(pieces)

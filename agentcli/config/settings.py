@@ -36,9 +36,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import foreign_repository
 from agentcli.core.text.format import counted, plural
 
-_MOST_TEXTS = 1_000
-_MOST_TEXT = 65_536
-"""Maximum entries (`_MOST_TEXTS`) and total characters of one list setting."""
+_MAX_ENTRIES = 1_000
+_MAX_ENTRY_CHARS = 65_536
+"""Maximum entries (`_MAX_ENTRIES`) and total characters of one list setting."""
 SOURCES = ("user", "project", "local")
 SettingScope = Literal["user", "local"]
 """Settings files that the program writes to."""
@@ -125,7 +125,7 @@ class Settings:
         for item in sorted(given, key=lambda item: strength.index(item.source.layer)):
             by_key.setdefault(item.key.name, []).append(item)
         self._given: Mapping[str, list[LayerValue]] = by_key
-        self._values: Mapping[str, Any] = {name: _combined(items) for name, items in by_key.items()}
+        self._values: Mapping[str, Any] = {name: _combine(items) for name, items in by_key.items()}
 
     def get(self, name: str) -> Any:
         """The active value, or the default."""
@@ -282,7 +282,7 @@ class _Reading:
 
     def _take_values(self, values: Mapping[str, Any], source: Source, *, as_trusted: bool = True) -> None:
         untrusted = source.layer.in_repository and not (self._trusted and as_trusted)
-        flat = self._flattened(values, source, quiet=untrusted)
+        flat = self._flatten(values, source, quiet=untrusted)
         if untrusted:
             ignored = [name for name in flat if name not in HOLD_WITHOUT_TRUST]
             flat = {name: value for name, value in flat.items() if name in HOLD_WITHOUT_TRUST}
@@ -308,7 +308,7 @@ class _Reading:
             else:
                 self._take(key, value, source)
 
-    def _flattened(self, values: Mapping[str, Any], source: Source, *, quiet: bool) -> dict[str, Any]:
+    def _flatten(self, values: Mapping[str, Any], source: Source, *, quiet: bool) -> dict[str, Any]:
         """Flatten sections to dotted names, in file order."""
         flat: dict[str, Any] = {}
         for name, value in values.items():
@@ -326,7 +326,7 @@ class _Reading:
     def _take(self, key: Key, value: Any, source: Source) -> None:
         if value is None:
             return
-        value = self._limited(key, value, source)
+        value = self._cut_list(key, value, source)
         try:
             self.given.append(LayerValue(key, parse_value(key, value), source))
         except InvalidValue as unfit:
@@ -340,14 +340,14 @@ class _Reading:
                 text = f"{key.name!r} must be {unfit}. Only its strings are used"
             self._say(source, f"{text}, and every tool needs approval.")
 
-    def _limited(self, key: Key, value: Any, source: Source) -> Any:
+    def _cut_list(self, key: Key, value: Any, source: Source) -> Any:
         """Cut an overlong list, because every rule is matched at each tool call."""
         if key.kind != "texts" or not isinstance(value, list):
             return value
         kept, size = 0, 0
-        for item in value[:_MOST_TEXTS]:
+        for item in value[:_MAX_ENTRIES]:
             size += len(item) if isinstance(item, str) else 1
-            if size > _MOST_TEXT:
+            if size > _MAX_ENTRY_CHARS:
                 break
             kept += 1
         if kept == len(value):
@@ -413,7 +413,7 @@ def _flag_document(text: str, cwd: Path) -> tuple[SettingsDocument, str]:
     return document, f"--settings {path}"
 
 
-def _combined(items: Sequence[LayerValue]) -> Any:
+def _combine(items: Sequence[LayerValue]) -> Any:
     """Combine the values of a key, strongest first."""
     key = items[0].key
     if not key.merge:
@@ -427,15 +427,15 @@ def _combined(items: Sequence[LayerValue]) -> Any:
                 merged[name] = [*merged.get(name, ()), *entries]
         return merged
     for item in reversed(items):
-        merged = _laid_over(merged, item.value)
+        merged = _lay_over(merged, item.value)
     return merged
 
 
-def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _lay_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(below)
     for name, value in above.items():
         old = result.get(name)
-        result[name] = _laid_over(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        result[name] = _lay_over(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
 
 

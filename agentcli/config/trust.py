@@ -45,9 +45,9 @@ _FOLDERS = (
     ".claude/output-styles",
     ".agents/skills",
 )
-_MOST_FILES = 2_000
-_LARGEST_NAMED = 64 * 1024 * 1024
-_LARGEST_STORE = 16 * 1024 * 1024
+_MAX_FILES = 2_000
+_MAX_NAMED_BYTES = 64 * 1024 * 1024
+_MAX_STORE_BYTES = 16 * 1024 * 1024
 UNREADABLE = "unreadable"
 """Placeholder hash of a file that is irregular, too large or outside the folder. Never trusted."""
 
@@ -141,7 +141,7 @@ def _named_part(path: Path, root: Path) -> TrustedContent | None:
     real = Path(os.path.realpath(path))
     if not real.is_file() or not real.is_relative_to(root):
         return None
-    data, name = read_bounded(real, _LARGEST_NAMED), os.path.relpath(path, root)
+    data, name = read_bounded(real, _MAX_NAMED_BYTES), os.path.relpath(path, root)
     if isinstance(data, Unread):
         return TrustedContent(name, UNREADABLE, named=True)
     try:
@@ -171,9 +171,9 @@ def _files_below(folder: Path, root: Path) -> list[Path]:
     for top, folders, names in os.walk(folder):
         found += [Path(top, name) for name in names]
         found += [path for name in folders if (path := Path(top, name)).is_symlink()]
-        if len(found) > _MOST_FILES:
+        if len(found) > _MAX_FILES:
             break
-    return sorted(found) if len(found) <= _MOST_FILES else [folder]
+    return sorted(found) if len(found) <= _MAX_FILES else [folder]
 
 
 def _part(path: Path, root: Path) -> TrustedContent | None:
@@ -299,7 +299,7 @@ class TrustStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            data = parse_json(read_bounded(self._path, _LARGEST_STORE) or b"{}") if self._path is not None else {}
+            data = parse_json(read_bounded(self._path, _MAX_STORE_BYTES) or b"{}") if self._path is not None else {}
             folders = data.get("folders", {})
         except (ValueError, AttributeError):
             return {}  # An unreadable file trusts nothing.

@@ -19,7 +19,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.doctor.finding import CheckContext, Finding
 from agentcli.tools.search.ripgrep import find_ripgrep
 
-_FEW_WATCHES = 8_192
+_MIN_WATCHES = 8_192
 """Fewer watched folders than this are too few for a large project."""
 _VERSION_SECONDS = 5.0
 _REPORTED_LIBRARIES = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
@@ -72,7 +72,7 @@ def watches(_context: CheckContext) -> Iterator[Finding]:
     if not limit.exists():
         return
     count = int(limit.read_text())
-    if count < _FEW_WATCHES:
+    if count < _MIN_WATCHES:
         advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then agentcli polls for changes."
         yield Finding("warn", "file watcher", f"only {count:,} folders can be watched", advice)
     else:
@@ -212,7 +212,7 @@ def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float =
     try:
         tty.setcbreak(source, termios.TCSANOW)
         os.write(target, QUESTION)
-        return understood(_read(source, seconds))
+        return interpret_answer(_read(source, seconds))
     except (OSError, termios.error):
         return "silence"
     finally:
@@ -220,7 +220,7 @@ def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float =
         termios.tcsetattr(source, termios.TCSAFLUSH, before)
 
 
-def understood(answer: bytes) -> Answer:
+def interpret_answer(answer: bytes) -> Answer:
     if _PROTOCOL.search(answer):
         return "kitty"
     return "none" if _LAST.search(answer) else "silence"

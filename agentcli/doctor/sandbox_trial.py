@@ -79,8 +79,8 @@ taken = b"x" * (int(sys.argv[1]) << 20)
 time.sleep(3)
 """
 _PROCESSES = "echo started; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 3 & done; wait"
-_FEW_PROCESSES = 10
-_LITTLE_MEMORY = 64
+_MAX_PROCESSES = 10
+_MAX_MEMORY_MB = 64
 """MiB; the interpreter itself takes about ten."""
 _EPERM, _ENOSYS, _EAFNOSUPPORT = "1", "38", "97"
 
@@ -253,11 +253,11 @@ class _LinuxTrial(_Trial):
 
     def limits(self) -> Iterator[Proof]:
         wanted = self.launcher.rules.limits
-        small = ResourceLimits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
+        small = ResourceLimits(memory=_MAX_MEMORY_MB << 20, processes=_MAX_PROCESSES, cpu_seconds=wanted.cpu_seconds)
         limited = self.launcher.for_trial(self.folders, small)
         try:
             yield self._limit("processes", wanted.processes, ["/bin/sh", "-c", _PROCESSES], limited)
-            yield self._limit("memory", wanted.memory, isolated_python(_MEMORY, str(2 * _LITTLE_MEMORY)), limited)
+            yield self._limit("memory", wanted.memory, isolated_python(_MEMORY, str(2 * _MAX_MEMORY_MB)), limited)
         finally:
             limited.close()
         if wanted.cpu_seconds is not None:

@@ -14,7 +14,7 @@ from agentcli.assemble import build_engine
 from agentcli.cli.flags import parse
 from agentcli.cli.invocation import build_options
 from agentcli.cli.main import main
-from agentcli.cli.permissions import decided, rights_with
+from agentcli.cli.permissions import decide_call, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.shell.git import tracked_files
@@ -79,7 +79,7 @@ async def test_sub_command_and_session_decide_alike_about_many_commands(
     commands = COMMANDS if (mode, sandbox, rules) == ("default", "off", True) else COMMANDS[first::10]
     async with program(flags) as engine:
         for command in commands:
-            assert decided(rights, "Bash", command)[0] == of_the_program(engine, command), command
+            assert decide_call(rights, "Bash", command)[0] == of_the_program(engine, command), command
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli import COMMANDS
 from agentcli.cli.app import session_lines
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.flags import BY_NAME
 from agentcli.cli.main import main
 from agentcli.session.find import SessionInfo
 
@@ -26,14 +24,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path
-
-
-def test_help_lists_every_flag_and_command(capfd: pytest.CaptureFixture[str], place: Path) -> None:
-    assert main(["--help"], os.environ) == 0
-    shown = capfd.readouterr().out
-    for name in [*BY_NAME, *COMMANDS]:
-        assert name in shown
-    assert "\x1b" not in shown
 
 
 def test_config_shows_each_value_with_where_it_came_from(
@@ -67,10 +57,7 @@ def test_sessions_are_listed_and_an_empty_list_is_reported(capfd: pytest.Capture
     ("argv", "message"),
     [
         (["config", "--bla"], "No such option: --bla"),
-        (["sessions", "lst"], "Did you mean 'list'?"),
         (["completion"], "Missing argument"),
-        (["confg"], "Did you mean config?"),
-        (["--modle"], "Did you mean --model?"),
         ([], "The app needs a terminal"),
         (["hello there"], "agentcli -p 'PROMPT'"),
         (["--output-format", "json", "hello"], "--output-format needs -p. Use: agentcli -p 'PROMPT'"),

@@ -17,7 +17,7 @@ from agentcli.config.credentials import KeyStore
 from agentcli.doctor import checks, machine
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
-from agentcli.doctor.machine import QUESTION, ask_for_keyboard_protocol, understood
+from agentcli.doctor.machine import QUESTION, ask_for_keyboard_protocol, interpret_answer
 from agentcli.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
@@ -235,7 +235,7 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     [(b"\x1b[?0u\x1b[?62;4c", "kitty"), (b"\x1b[?62c", "none"), (b"", "silence"), (b"typed", "silence")],
 )
 def test_terminal_replies_about_keyboard_support_are_parsed(answer: bytes, meaning: str) -> None:
-    assert understood(answer) == meaning
+    assert interpret_answer(answer) == meaning
 
 
 def test_without_a_terminal_nothing_is_queried() -> None:

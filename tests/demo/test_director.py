@@ -121,16 +121,6 @@ def result(call: Json, text: str, failed: bool = False) -> Json:
     return {**made, "is_error": True} if failed else made
 
 
-def test_the_fix_reads_in_parallel_sees_the_test_fail_edits_meets_a_limit_and_proves_it() -> None:
-    person = Person()
-    end = person.says(words.FIX)
-    assert person.calls == ["Read", "Read", "Read", "Bash", "Edit", "Bash"]
-    assert person.fixed
-    assert person.limited
-    assert "Fixed, and proven" in end
-    assert any("429" in said for said in person.replies)
-
-
 @pytest.mark.parametrize(
     ("answers", "fixed", "said"),
     [
