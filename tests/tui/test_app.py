@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,10 +74,13 @@ class Desk:
         return self.app
 
 
+MAX_WAIT_SECONDS = 120.0
+"""For what takes one second on an idle machine: a new theme parses all style sheets beside the imports of a start."""
+
+
 async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    for _step in range(2_000):
-        if holds():
-            break
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while not holds() and time.monotonic() < deadline:
         await pilot.pause(0.01)
     assert holds(), "\n".join(rows(pilot.app))
     await pilot.pause()
