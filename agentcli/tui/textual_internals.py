@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
-from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -29,16 +27,6 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By module of `agentcli.tui`: private names that a subclass calls or overrides, and why."""
-
-
-def forward(widget: Widget, event: events.Key | events.Paste) -> None:
-    """Send input to a widget of a screen below the top one; the app only forwards it to the top screen."""
-    widget._forward_event(event)
-
-
-def key_of(character: str) -> str:
-    """Return the name of the key that types a character; otherwise only Textual's input parser has this mapping."""
-    return _character_to_key(character)
 
 
 def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:

@@ -49,12 +49,14 @@ class Box(Widget, can_focus=True):
         self.text = ""
 
     def on_key(self, event: events.Key) -> None:
+        event.stop()
         if event.key == "enter":
             self.text += "\n"
         elif event.is_printable:
             self.text += event.character or ""
 
     def on_paste(self, event: events.Paste) -> None:
+        event.stop()
         self.text += event.text
 
     def render(self) -> str:

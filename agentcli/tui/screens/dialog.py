@@ -22,7 +22,6 @@ from agentcli.tui.screens.choices import SheetChoice, TypingGuard, choice_rows, 
 from agentcli.tui.screens.page import ReadingSheet
 from agentcli.tui.screens.sheet import MARGIN, Keys
 from agentcli.tui.screens.text import Runs, StyledRows, draft_rows, more_row, one_line, rule, runs_of
-from agentcli.tui.textual_internals import forward
 
 T = TypeVar("T")
 
@@ -417,7 +416,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         stack = self.app.screen_stack
         below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
         if below is not None:
-            forward(below, event)
+            below.post_message(event)
 
     def _scrolls(self, key: str) -> bool:
         arrows = {"shift+up": "up", "shift+down": "down", "ctrl+up": "up", "ctrl+down": "down"}

@@ -10,7 +10,6 @@ from textual import events
 
 from agentcli.tui.screens.choices import PAUSE
 from agentcli.tui.screens.dialog import Dialog
-from agentcli.tui.textual_internals import key_of
 
 if TYPE_CHECKING:
     from agentcli.demo.tour import Tour, TourStop
@@ -88,7 +87,7 @@ class Guide:
     async def _play(self, step: TourStop) -> None:
         await asyncio.sleep(READING_SECONDS / self._speed)
         for character in step.line:
-            self._press(key_of(character) if not character.isalnum() else character, character)
+            self._press(character, character)
             await asyncio.sleep(KEY_SECONDS / self._speed)
         await asyncio.sleep(READING_SECONDS / 4 / self._speed)
         self._press("enter", "\r")
