@@ -20,7 +20,7 @@ from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.edited_text import TextDialog
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
-from tests.tui.dialog_host import Clock, Host, calm, look, play, press, replies, shown, timed
+from tests.tui.screen_host import Clock, Host, calm, look, play, press, replies, shown, timed
 from tests.tui.test_session import played
 
 PROPOSED = CompactionProposed(
@@ -44,7 +44,7 @@ def dialog(event: CompactionProposed = PROPOSED) -> Dialog[Answer | None]:
 
 
 def test_kept_and_removed_content_summary_and_prices_are_shown() -> None:
-    text = look(dialog(), (100, 30))
+    text = look(dialog(), size=(100, 30))
     assert text.startswith("─── Replace the conversation with this summary? ──")
     assert "48.2k → 6.1k tokens" in text
     assert " Tokens about 48,200 become 6,100, 42,100 fewer\n" in text
@@ -59,7 +59,7 @@ def test_kept_and_removed_content_summary_and_prices_are_shown() -> None:
 
 def test_names_with_underscores_stay_as_they_are() -> None:
     words = "Mend __contains__ and _private_ in `__init__`, **bold**.\n\n```\n__all__ = []\n```\n"
-    text = look(dialog(replace(PROPOSED, summary=words)), (100, 40))
+    text = look(dialog(replace(PROPOSED, summary=words)), size=(100, 40))
     assert "Mend __contains__ and _private_ in __init__, bold." in text
     assert "__all__ = []" in text
     assert "\\" not in text
@@ -88,7 +88,7 @@ def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
 
 def test_unknown_prices_are_shown_as_unknown() -> None:
     unknown = replace(PROPOSED, cost_usd=None, turn_usd_before=None, turn_usd_after=None)
-    assert " Price  the price of the summary is unknown\n" in look(dialog(unknown), (100, 30))
+    assert " Price  the price of the summary is unknown\n" in look(dialog(unknown), size=(100, 30))
 
 
 def test_an_edited_summary_is_the_answer() -> None:
@@ -132,7 +132,7 @@ def test_ctrl_g_opens_the_summary_in_the_editor(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_hostile_summary_does_nothing_to_the_screen_and_many_files_are_counted() -> None:
     hostile = replace(PROPOSED, summary="\x1b[2J\x1b]0;x\x07words", kept=[f"file {n}\n\x1b[31m" for n in range(40)])
-    text = look(dialog(hostile), (80, 40))
+    text = look(dialog(hostile), size=(80, 40))
     assert "\x1b" not in text
     assert "and 28 more" in text
 
@@ -140,7 +140,7 @@ def test_a_hostile_summary_does_nothing_to_the_screen_and_many_files_are_counted
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10), (20, 5)])
 def test_the_choices_are_visible_at_every_size(size: tuple[int, int]) -> None:
     long = replace(PROPOSED, summary="word " * 3_000)
-    rows = look(dialog(long), size).split("\n")
+    rows = look(dialog(long), size=size).split("\n")
     assert len(rows) <= size[1]
     assert any("1 Yes" in row for row in rows)
 

@@ -20,7 +20,7 @@ from agentcli.tui.screens.question import QuestionDialog
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
-from tests.tui.dialog_host import calm, look, replies
+from tests.tui.screen_host import calm, look, replies
 from tests.tui.test_session import Desk, played
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
@@ -55,7 +55,7 @@ def test_the_question_shows_the_change_and_its_cost() -> None:
     assert "❯ 1 Change it" in seen
     assert "  2 Do not change it" in seen
     assert "Esc cancel" in seen
-    assert "re-bills 40k tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
+    assert "re-bills 40k tokens" in look(dialog(), size=(40, 10)), "the reason where there are no other words"
 
 
 def test_text_from_elsewhere_cannot_move_the_cursor() -> None:

@@ -13,7 +13,7 @@ from agentcli.tui.app import AgentApp
 from agentcli.tui.screens.context import ContextPage
 from tests.support.scripts import reply
 from tests.tui import test_app
-from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press
+from tests.tui.screen_host import OPEN, Host, after_each, look, play, press
 
 ITEMS = [
     ContextItem(id="system", category="system", label="System prompt", tokens=3000, cached=True),
@@ -76,12 +76,12 @@ def page(context: Context) -> ContextPage:
 def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
     context = Context()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "p", PAUSE)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "p", "|")
         assert context.pinned == {"r:0"}
         assert " ❯ R◆ Read parser.py" in host.shown
         assert "p unpin" in host.shown
-        await press(host, pilot, "p", PAUSE)
+        await press(pilot, "p", "|")
         assert context.pinned == set()
         assert "◆" not in host.shown
 
@@ -98,19 +98,19 @@ def test_with_a_pinned_item_every_row_still_shows_its_cache_state() -> None:
 
 def test_pinning_twice_quickly_has_the_same_effect_as_slowly() -> None:
     context = Context()
-    look(page(context), "p", "p", PAUSE)
+    look(page(context), "p", "p", "|")
     assert context.pinned == set()
 
 
 def test_d_shows_the_price_in_one_line_and_enter_confirms() -> None:
     context = Context()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "d")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "d")
         assert f"Drop it with its call? That {SAVES}." in host.shown
         assert host.shown.splitlines()[-1].endswith("Enter drop it")
         assert context.done == []
-        await press(host, pilot, "enter", PAUSE)
+        await press(pilot, "enter", "|")
         assert context.done == ["drop r:0"]
         seen = host.shown
         assert f"Dropped: {SAVES}." in seen
@@ -134,11 +134,11 @@ def test_esc_or_moving_on_keeps_the_item_and_the_page() -> None:
         page(context),
         ("d", "escape"),
         ("d", "up"),
-        ("home", "d", "down", "enter", PAUSE),
-        ("escape", PAUSE, "d", "escape", "escape"),
+        ("home", "d", "down", "enter", "|"),
+        ("escape", "|", "d", "escape", "escape"),
     )
-    assert kept[0] is UNANSWERED
-    assert moved_up[0] is UNANSWERED
+    assert kept[0] == OPEN
+    assert moved_up[0] == OPEN
     assert "All of system" in moved_on[1]
     assert closed[0] is None
     assert context.done == []
@@ -155,7 +155,7 @@ def test_an_item_that_cannot_be_dropped_shows_the_reason_below_the_list() -> Non
 def test_u_restores_a_dropped_item() -> None:
     context = Context()
     context.left_out |= {"r:0", "c:0"}
-    seen = look(page(context), "end", "u", PAUSE, size=(120, 30))
+    seen = look(page(context), "end", "u", "|", size=(120, 30))
     assert context.done == ["restore r:0"]
     assert "Restored: adds 6,060 tokens a turn" in seen
     assert "Left out" not in seen
@@ -164,7 +164,7 @@ def test_u_restores_a_dropped_item() -> None:
 def test_enter_shows_the_escaped_text_of_an_item_even_of_a_dropped_one() -> None:
     context = Context()
     context.left_out |= {"r:0", "c:0"}
-    first, last = after_each(page(context), ("enter", PAUSE), ("escape", PAUSE, "end", "enter", PAUSE))
+    first, last = after_each(page(context), ("enter", "|"), ("escape", "|", "end", "enter", "|"))
     assert "All of system" in first[1]
     assert "All of r:0" in last[1]
     assert "\x1b" not in first[1] + last[1]

@@ -9,7 +9,7 @@ from agentcli.tui.painted_app import find_cursor
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import Row
-from tests.tui.dialog_host import Host, play, press, settled
+from tests.tui.screen_host import Host, play, press, settled
 from tests.tui.test_plan_dialog import dialog
 
 
@@ -32,7 +32,7 @@ def test_in_a_page_the_cell_is_at_the_title_or_in_the_search() -> None:
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         found.append(find_cursor(host.screen))
-        await press(pilot, "slash a b |")
+        await press(pilot, "/ a b |")
         found.append(find_cursor(host.screen))
         await press(pilot, "enter |")
         found.append(find_cursor(host.screen))

@@ -15,7 +15,7 @@ from agentcli.tui.screens.diff import DiffPage
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 from tests.support.scripts import call, reply
-from tests.tui.sheet_host import PAUSE, Host, look, play, press, through_all_sizes
+from tests.tui.screen_host import Host, look, play, press, through_all_sizes
 from tests.tui.test_app import Desk, idle, rows, sends, until
 from tests.workspace.test_diff import committed, git
 
@@ -82,7 +82,7 @@ def page(text: str = PATCH) -> DiffPage:
 
 
 def test_the_page_reads_like_this() -> None:
-    assert without_bar(look(page(), PAUSE, size=(80, 24))) == """\
+    assert without_bar(look(page(), "|", size=(80, 24))) == """\
 ─── Changes of this session ────────────────────────────────────────────────────
  5 files changed in this session, +4 −2
  M +2 −2  parser.py
@@ -116,7 +116,7 @@ def without_bar(seen: str) -> str:
 
 def test_on_a_small_screen_everything_can_be_reached() -> None:
     assert (
-        without_bar(look(page(), PAUSE, "f", size=(40, 10)))
+        without_bar(look(page(), "|", "f", size=(40, 10)))
         == """\
 ─── Changes of this session ────────────
  M parser.py                file 1 of 5
@@ -132,22 +132,22 @@ def test_on_a_small_screen_everything_can_be_reached() -> None:
 
 
 def test_wide_screens_show_old_and_new_side_by_side_and_v_changes_it() -> None:
-    seen = look(page(), PAUSE, size=(120, 30))
+    seen = look(page(), "|", size=(120, 30))
     assert re.search(r" 2 -     return text\[0 : end - 1\] +│  3 \+     return text\[0:end\]", seen)
     assert "side by side ─" in seen
     assert " 1 + one\n" in seen, "a new file has one side only"
-    seen = look(page(), PAUSE, "v", size=(120, 30))
+    seen = look(page(), "|", "v", size=(120, 30))
     assert "│" not in seen
     assert "v side by side" in seen
-    assert "│" in look(page(), PAUSE, "v", size=(80, 30))
+    assert "│" in look(page(), "|", "v", size=(80, 30))
 
 
 def test_f_and_h_step_through_files_and_hunks_both_ways() -> None:
     where = []
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         for key in ("", *"fhhfffffFFHHHH"):
-            await press(host, pilot, *(key,) if key else ())
+            await press(pilot, key)
             name, _gap, place = host.shown.splitlines()[1].strip().partition("  ")
             where.append(f"{key} {name} {place.strip()}")
 
@@ -168,38 +168,38 @@ def test_f_and_h_step_through_files_and_hunks_both_ways() -> None:
 
 
 def test_a_file_can_be_chosen_from_a_list() -> None:
-    seen = look(page(), PAUSE, "o", PAUSE, *"made", PAUSE, "enter", PAUSE, size=(80, 12))
+    seen = look(page(), "|", "o", "|", "=made", "|", "enter", "|", size=(80, 12))
     assert "A made.txt" in seen.splitlines()[1]
 
 
 def test_a_shows_all_changes_since_head_and_l_the_last_prompt_and_both_come_back() -> None:
     source = Source(session=PATCH, all=PATCH[PATCH.index("diff --git a/made.txt") :])
-    seen = look(source.page(), PAUSE, "a", PAUSE)
+    seen = look(source.page(), "|", "a", "|")
     assert "─── All changes since HEAD ─" in seen
     assert "1 file changed since HEAD, +2 −0" in seen
     assert "a session" in seen
-    seen = look(source.page(), PAUSE, "l", PAUSE)
+    seen = look(source.page(), "|", "l", "|")
     assert "The last prompt has not changed any files." in seen
     assert "l session · a since HEAD · Esc close" in seen
-    seen = look(source.page("all"), PAUSE, "a", PAUSE)
+    seen = look(source.page("all"), "|", "a", "|")
     assert "5 files changed in this session" in seen
 
 
 def test_search_finds_old_and_new_lines_also_side_by_side() -> None:
-    seen = look(page(), PAUSE, "/", *"return", "enter", "n", size=(120, 30))
+    seen = look(page(), "|", "/", "=return", "enter", "n", size=(120, 30))
     assert "2 of 2" in seen.splitlines()[0]
-    seen = look(page(), PAUSE, "/", *"nowhere", size=(80, 24))
+    seen = look(page(), "|", "/", "=nowhere", size=(80, 24))
     assert "not found" in seen
     long = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -0,0 +1,900 @@\n" + "".join(f"+line {n}\n" for n in range(900))
-    seen = look(page(long), PAUSE, "/", *"line 700", "enter", size=(80, 12))
+    seen = look(page(long), "|", "/", *"line 700", "enter", size=(80, 12))
     assert " 701 + line 700" in seen
 
 
 def test_c_copies_the_diff_of_the_file_and_capital_c_everything_as_git_wrote_it() -> None:
     source = Source(session=PATCH)
-    seen = look(source.page(), PAUSE, "f", "c", PAUSE, size=(80, 12))
+    seen = look(source.page(), "|", "f", "c", "|", size=(80, 12))
     assert "parser.py: copied" in seen
-    look(source.page(), PAUSE, "C", PAUSE)
+    look(source.page(), "|", "C", "|")
     assert source.copied == [PATCH[: PATCH.index("diff --git a/old.txt")], PATCH]
 
 
@@ -208,7 +208,7 @@ def test_untrusted_text_is_neither_interpreted_nor_treated_as_markup() -> None:
         'diff --git "a/\\033[31mred.py" "b/\\033[31mred.py"\n--- "a/\\033[31mred.py"\n+++ "b/\\033[31mred.py"\n'
         "@@ -1 +1,2 @@\n-[bold]a[/bold]\n+\x1b]52;c;AAAA\x07b\u202e\n+\x9b2J[@click=app.quit]x[/]\n"
     )
-    seen = look(page(text), PAUSE)
+    seen = look(page(text), "|")
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", seen)
     assert "[bold]a[/bold]" in seen
     assert "[@click=app.quit]x[/]" in seen
@@ -223,7 +223,7 @@ def test_every_size_works_and_escape_closes_it() -> None:
 def test_without_colours_signs_show_the_changes() -> None:
     plain = Palette(colours=False)
     source = Source(session=PATCH)
-    seen = look(source.page(palette=plain), PAUSE)
+    seen = look(source.page(palette=plain), "|")
     assert " 2 -     return text[0 : end - 1]" in seen
     assert " 3 +     return text[0:end]" in seen
 
@@ -234,7 +234,7 @@ def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
     new = "".join(f"+new line {number}\n" for number in range(count))
     text = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,{count} +1,{count} @@\n{old}{new}"
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         sheet = host.sheet
         assert isinstance(sheet, DiffPage)
         for _step in range(500):
@@ -242,9 +242,9 @@ def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
                 break
             await pilot.pause(0.01)
         assert sheet.scroller.row_count == 2 * count + 3
-        await press(host, pilot, "end", PAUSE)
+        await press(pilot, "end", "|")
         assert "2000 + new line 1999" in host.shown
-        await press(host, pilot, "home", PAUSE)
+        await press(pilot, "home", "|")
         assert len(sheet.scroller.diff_layout._kept) < 100, "only rows that were on the screen"
 
     play(page(text), steps, (80, 24))
@@ -267,8 +267,8 @@ def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
 
 
 def test_the_file_that_was_jumped_to_stays_on_the_screen_when_the_window_gets_smaller() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "f", "f", "f", "f")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "f", "f", "f", "f")
         assert " 2 + two" in host.shown
         for height in (14, 10):
             await pilot.resize_terminal(80, height)

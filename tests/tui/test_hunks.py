@@ -27,7 +27,7 @@ from agentcli.tui.screens.hunks import (
     split,
     texts_of,
 )
-from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
+from tests.tui.screen_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -333,7 +333,7 @@ def answers(*scripts: str, of: Callable[[], HunkReview] = review) -> list[Any]:
 
 
 def test_every_hunk_is_shown_with_its_state() -> None:
-    assert look(review(), (50, 40), "n") == (
+    assert look(review(), "n", size=(50, 40)) == (
         "─── Which of these hunks? ───────────── src/a.py ─\n"
         "  1✗   2✓   3✓\n"
         "   ✗ rejected  Hunk 1 of 3\n"
@@ -367,13 +367,13 @@ def test_every_hunk_is_shown_with_its_state() -> None:
 
 
 def test_a_small_screen_shows_the_keys_that_accept_and_reject() -> None:
-    assert look(review(), (40, 10)).endswith("\n y accept · n reject · Esc back")
+    assert look(review(), size=(40, 10)).endswith("\n y accept · n reject · Esc back")
 
 
 def test_all_hunks_of_a_review_have_the_same_layout() -> None:
-    wide = look(review(), (120, 40))
+    wide = look(review(), size=(120, 40))
     assert wide.count(" │") == 18, "also the hunks that only add or remove"
-    assert " │ " not in look(review(input={**EDIT, "new_string": NEW.replace("more", "more " * 30)}), (120, 40))
+    assert " │ " not in look(review(input={**EDIT, "new_string": NEW.replace("more", "more " * 30)}), size=(120, 40))
 
 
 def test_accepting_all_hunks_is_a_plain_yes_and_esc_gives_no_answer() -> None:
@@ -398,9 +398,9 @@ def test_nothing_accepted_is_a_no() -> None:
 
 def test_the_review_shows_the_lines_of_the_question_with_their_numbers(folder: Path) -> None:
     (folder / "src" / "a.py").write_text("top\n" * 40 + OLD)
-    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(), (60, 20))
+    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(), size=(60, 20))
     edits = [{"old_string": "line 2\nline 3", "new_string": "2\nline 3"}, {"old_string": "line 18", "new_string": "18"}]
-    text = look(review("MultiEdit", {"file_path": "src/a.py", "edits": edits}), (60, 30))
+    text = look(review("MultiEdit", {"file_path": "src/a.py", "edits": edits}), size=(60, 30))
     assert " 42   line 1\n 43 - line 2\n 43 + 2\n 44   line 3\n" in text
     assert " 58   line 17\n 59 - line 18\n 59 + 18\n 60   line 19\n" in text
     assert "No newline" not in text
@@ -418,7 +418,7 @@ def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
     found = answers("end enter", "n enter", of=lambda: review("Write", input))
     assert [answer.behavior for answer in found] == ["allow", "deny"]
-    assert "  1 Apply the hunk" in look(review("Write", input), (80, 40))
+    assert "  1 Apply the hunk" in look(review("Write", input), size=(80, 40))
 
 
 def test_a_file_that_cannot_be_compared_shows_the_reason_and_returns(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_a_file_that_cannot_be_compared_shows_the_reason_and_returns(tmp_path: P
 
 def test_a_file_that_has_changed_meanwhile_is_not_reviewed(folder: Path) -> None:
     (folder / "src" / "a.py").write_text("something else")
-    assert "cannot be shown in hunks: the text to replace is not there as it was" in look(review(), (120, 30))
+    assert "cannot be shown in hunks: the text to replace is not there as it was" in look(review(), size=(120, 30))
 
 
 def test_the_compared_file_is_the_one_that_the_tool_edits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,7 +456,7 @@ def test_the_current_hunk_stays_visible_with_many_hunks_and_small_screens(folder
     new = "".join(f"line {number}\n" if number % 10 else f"LINE {number}\n" for number in range(400))
     (folder / "a").write_text(old)
     dialog = review(input={"file_path": "a", "old_string": old, "new_string": new})
-    text = look(dialog, (40, 10), " ".join("n" for _ in range(33)))
+    text = look(dialog, " ".join("n" for _ in range(33)), size=(40, 10))
     assert "34✓" in text.split("\n")[1]
     assert "❯ ✓ accepted  Hunk 34 of 40" in text
     assert text.split("\n")[-2] == "   1 Apply 7 of 40 hunks"
@@ -493,6 +493,6 @@ def test_hostile_text_in_a_hunk_is_only_text(folder: Path) -> None:
     }
     (folder / evil["file_path"]).write_text(evil["old_string"])
     for size in ((120, 30), (40, 10)):
-        text = look(review(input=evil, path=evil["file_path"]), size)
+        text = look(review(input=evil, path=evil["file_path"]), size=size)
         assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u200b"} & set(text)
     assert answers("n enter", of=lambda: review(input=evil))[0].behavior == "deny"

@@ -29,7 +29,7 @@ from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.settings import SettingsPage, ValuePicker
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.screens.welcome import WelcomeDialog
-from tests.tui.dialog_host import asked
+from tests.tui.screen_host import asked
 from tests.tui.test_app import EDIT, Desk, shown, until
 from tests.tui.test_compact_preview import PROPOSED
 from tests.tui.test_welcome_dialog import PUBLIC

@@ -13,7 +13,7 @@ from agentcli.mcp.protocol import ToolOffer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.screens.mcp import LogPage, McpPage, ServerPage
 from tests.support.mcp_offers import OFFERS, fake, servers_with
-from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press, through_all_sizes
+from tests.tui.screen_host import OPEN, Host, after_each, look, play, press, through_all_sizes
 
 
 def some() -> McpServers:
@@ -24,9 +24,9 @@ def states_after(servers: McpServers, name: str, *batches: tuple[str, ...]) -> l
     """Of a server, after each batch of keys."""
     states: list[str] = []
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         for keys in batches:
-            await press(host, pilot, *keys)
+            await press(pilot, *keys)
             states.append(fake(servers, name).state)
 
     play(McpPage(servers), steps)
@@ -51,7 +51,7 @@ def test_a_server_that_connects_while_the_page_opens_is_shown_as_connected() -> 
     page = McpPage(servers)
     fake(servers, "notes").state = "connected"
     servers._note_change()
-    assert "connected" in row_of(look(page, PAUSE), "✓ notes")
+    assert "connected" in row_of(look(page, "|"), "✓ notes")
 
 
 def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
@@ -61,9 +61,7 @@ def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
 
 
 def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> None:
-    entered, back, closed = after_each(
-        McpPage(some()), ("enter", PAUSE), ("escape", PAUSE), ("escape", PAUSE), size=(90, 40)
-    )
+    entered, back, closed = after_each(McpPage(some()), ("enter", "|"), ("escape", "|"), ("escape", "|"), size=(90, 40))
     text = entered[1]
     assert "MCP server notes" in text
     assert "Find notes" in row_of(text, "● find")
@@ -74,7 +72,7 @@ def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> No
     assert "Shopping list" in row_of(text, "@ note://two")
     assert "any note" in row_of(text, "@ note://{name}")
     assert "MCP servers" in back[1]
-    assert back[0] is UNANSWERED
+    assert back[0] == OPEN
     assert closed[0] is None
 
 
@@ -82,14 +80,14 @@ def test_a_long_list_of_tools_is_searched() -> None:
     servers = servers_with(("many", "connected"))
     many = tuple(ToolOffer(f"tool_{number}", f"Does thing {number}") for number in range(300))
     fake(servers, "many").offers = replace(OFFERS, tools=many)
-    text = look(ServerPage(fake(servers, "many"), servers), "/", *"tool_277")
+    text = look(ServerPage(fake(servers, "many"), servers), "/", "=tool_277")
     assert "tool_277" in text
     assert "tool_12 " not in text
 
 
 def test_enter_on_a_tool_shows_its_name_for_rules_and_its_arguments() -> None:
     servers = some()
-    text = look(ServerPage(fake(servers, "notes"), servers), "down", "down", "enter", PAUSE)
+    text = look(ServerPage(fake(servers, "notes"), servers), "down", "down", "enter", "|")
     assert "For rules: mcp__notes__find" in text
     assert "text (string)" in text
 
@@ -98,9 +96,9 @@ def test_the_log_and_the_error_of_a_failed_server_are_shown() -> None:
     servers = some()
     fake(servers, "broken").log.append("Traceback: no notes")
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         assert "exit code 1 no module named notes" in host.shown
-        await press(host, pilot, "down", "enter", PAUSE)
+        await press(pilot, "down", "enter", "|")
         assert "Traceback: no notes" in host.shown
         assert isinstance(host.screen, LogPage)
         fake(servers, "broken").log.extend(f"line {number}" for number in range(50))
@@ -114,7 +112,7 @@ def test_the_log_and_the_error_of_a_failed_server_are_shown() -> None:
 def test_the_page_follows_the_servers() -> None:
     servers = some()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         fake(servers, "broken").become("connecting")
         await pilot.pause()
         assert "connecting" in row_of(host.shown, "… broken")
@@ -126,13 +124,13 @@ def test_the_page_follows_the_servers() -> None:
 
 
 def test_keys_reconnect_and_disable_and_enable_a_server() -> None:
-    assert states_after(some(), "broken", ("down", "r", PAUSE)) == ["connected"]
-    assert states_after(some(), "notes", ("e", PAUSE), ("e", PAUSE)) == ["disabled", "connected"]
+    assert states_after(some(), "broken", ("down", "r", "|")) == ["connected"]
+    assert states_after(some(), "notes", ("e", "|"), ("e", "|")) == ["disabled", "connected"]
 
 
 def test_a_server_that_is_not_approved_is_not_started_here() -> None:
     servers = some()
-    text = look(McpPage(servers), "end", "r", "e", PAUSE)
+    text = look(McpPage(servers), "end", "r", "e", "|")
     assert "Use /trust" in text
     assert fake(servers, "found").state == "unapproved"
 
@@ -140,8 +138,8 @@ def test_a_server_that_is_not_approved_is_not_started_here() -> None:
 def test_a_server_that_is_removed_or_replaced_while_it_is_shown_does_no_harm() -> None:
     servers = some()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "enter", PAUSE)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "enter", "|")
         removed = servers._servers.pop("notes")
         removed.log.append("gone")
         servers._note_change()
@@ -160,11 +158,11 @@ def test_a_server_that_is_removed_or_replaced_while_it_is_shown_does_no_harm() -
 def test_space_switches_a_tool_off_and_on() -> None:
     servers = some()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "down", "down", "space", PAUSE)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "down", "down", "space", "|")
         assert "[off] Find notes" in row_of(host.shown, "○ find")
         assert fake(servers, "notes").disabled_tools == {"find"}
-        await press(host, pilot, "space", PAUSE)
+        await press(pilot, "space", "|")
         assert "Find notes" in row_of(host.shown, "● find")
         assert fake(servers, "notes").disabled_tools == frozenset()
 
@@ -174,15 +172,15 @@ def test_space_switches_a_tool_off_and_on() -> None:
 def test_e_on_the_page_of_a_server_switches_what_is_pointed_at() -> None:
     servers = some()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         assert "e disable server" in host.shown
-        await press(host, pilot, "down", "down", PAUSE)
+        await press(pilot, "down", "down", "|")
         assert "e disable tool" in host.shown
-        await press(host, pilot, "e", PAUSE)
+        await press(pilot, "e", "|")
         assert "e enable tool" in host.shown
         assert fake(servers, "notes").disabled_tools == {"find"}
         assert fake(servers, "notes").state == "connected"
-        await press(host, pilot, "home", "e", PAUSE)
+        await press(pilot, "home", "e", "|")
         assert "e enable server" in host.shown
         assert fake(servers, "notes").state == "disabled"
 
@@ -194,9 +192,9 @@ def test_signing_in_shows_the_address() -> None:
     servers = servers_with(("hub", "needs-auth"))
     fake(servers, "hub").signs = True
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         assert "s sign in" in host.shown.splitlines()[-1]
-        await press(host, pilot, "s", PAUSE, PAUSE)
+        await press(pilot, "s", "|", "|")
         assert "https://auth.example/authorize?state=1" in host.shown
         assert fake(servers, "hub").done == ["sign_in"]
 
@@ -214,8 +212,8 @@ def test_an_address_that_comes_late_is_pasted_for_the_server_that_signs_in() -> 
 
     hub.sign_in = sign_in  # type: ignore[method-assign]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "s", PAUSE, "down", PAUSE)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "s", "|", "down", "|")
         show[0]("https://auth.example/authorize?state=2")
         await pilot.pause()
         host.screen.post_message(events.Paste("http://127.0.0.1/callback?code=1"))

@@ -38,7 +38,7 @@ from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.screens.tasks import AgentPage, TasksPage
 from agentcli.tui.theme.palette import Palette
 from tests.support.agent_events import agent_end, agent_work
-from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
+from tests.tui.screen_host import OPEN, Host, after_each, answer, look, play, press, through_all_sizes
 from tests.tui.test_agents import running
 
 # ---------------------------------------------------------------------------------------------------------------- text
@@ -50,10 +50,10 @@ def test_a_text_page_is_as_high_as_its_text_and_scrolls_a_longer_one() -> None:
     )
     page = TextPage("Long", [f"line {number}" for number in range(200)])
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         tops = {"": 0, "down j j": 3, "k": 2, "home": 0, "pagedown": 18, "pageup": 0, "end": 181, "g": 0, "G up": 180}
         for keys, top in tops.items():
-            await press(host, pilot, *keys.split())
+            await press(pilot, *keys.split())
             assert host.shown.splitlines()[1].split()[:2] == ["line", str(top)], keys
 
     play(page, steps)
@@ -72,32 +72,32 @@ def test_escape_and_q_close_a_page() -> None:
 def test_searching_in_a_page_marks_counts_and_steps_on() -> None:
     lines = [f"line {number}" + (" Needle" if number % 50 == 30 else "") for number in range(200)]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "/", *"needle")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "/", "=needle")
         assert "1 of 4" in host.shown
         assert "line 30 Needle" in host.shown
-        await press(host, pilot, "enter", "n")
+        await press(pilot, "enter", "n")
         assert "2 of 4" in host.shown
         assert "line 80 Needle" in host.shown
-        await press(host, pilot, "N", "N")
+        await press(pilot, "N", "N")
         assert "4 of 4" in host.shown
         strip = next(strip for strip in host.screen._compositor.render_strips() if "line 180" in strip.text)
         assert any(segment.text == "Needle" and segment.style.bgcolor is not None for segment in strip)
-        await press(host, pilot, "escape")
-        assert host.result is UNANSWERED
+        await press(pilot, "escape")
+        assert host.answers == []
         assert "4 of 4" not in host.shown
-        await press(host, pilot, "escape")
+        await press(pilot, "escape")
 
-    assert play(TextPage("Log", lines), steps).result is None
+    assert play(TextPage("Log", lines), steps).answer is None
 
 
 def test_a_search_without_matches_is_reported() -> None:
-    assert "not found" in look(TextPage("Log", ["a"]), "/", *"zzz")
-    assert "not found" in look(TextPage("Log", ["needle"]), "/", *"Needle")
+    assert "not found" in look(TextPage("Log", ["a"]), "/", "=zzz")
+    assert "not found" in look(TextPage("Log", ["needle"]), "/", "=Needle")
 
 
 def test_letters_typed_into_a_search_are_not_keys_however_fast_they_come() -> None:
-    assert answer(TextPage("Log", ["quick"]), "/", *"quick") is UNANSWERED
+    assert answer(TextPage("Log", ["quick"]), "/", "=quick") == OPEN
 
 
 def test_a_match_over_a_wrap_is_found() -> None:
@@ -108,7 +108,7 @@ def test_a_match_over_a_wrap_is_found() -> None:
 def test_hostile_text_in_a_page_is_inert() -> None:
     lines = ["\x1b[31mred\x1b[0m \x1b]52;c;eA==\x07x", "[b]bold[/b]", "\u202eevil", "a\tb\r\nc", "\ud800", "日本" * 60]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         for strip in host.screen._compositor.render_strips():
             assert strip.cell_length == 40
             assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
@@ -120,12 +120,12 @@ def test_hostile_text_in_a_page_is_inert() -> None:
 def test_ten_thousand_lines_are_wrapped_once_while_the_page_is_open() -> None:
     page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(10_000)])
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, PAUSE)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "|")
         lines = page.body_lines()
         page.settle()
         assert page.body_lines() is lines
-        await press(host, pilot, "end")
+        await press(pilot, "end")
         assert "line 9999" in host.shown
 
     play(page, steps)
@@ -134,7 +134,7 @@ def test_ten_thousand_lines_are_wrapped_once_while_the_page_is_open() -> None:
 def test_copying_from_a_page_gives_lines_without_wraps_and_margins() -> None:
     page = TextPage("x", ["the quick brown fox", "second"])
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         pager = host.sheet.scroller
         copied = pager.get_selection(Selection(Offset(4, 0), None))
         assert copied == ("quick brown fox\nsecond", "\n")
@@ -268,19 +268,19 @@ def test_items_are_sorted_by_size_or_by_position() -> None:
 
 def test_the_number_in_the_title_equals_the_number_of_items() -> None:
     items = [ContextItem(f"i{number}", "answers", f"answer {number}", 100) for number in range(12)]
-    everything, found = after_each(ContextPage(items, 20_000, 0), (), ("/", *"11"))
+    everything, found = after_each(ContextPage(items, 20_000, 0), (), ("/", "=11"))
     assert "─ 12 items ─" in everything[1].splitlines()[0]
     assert "─ 1 of 12 items ─" in found[1].splitlines()[0]
 
 
 def test_while_context_items_are_searched_letters_are_no_keys() -> None:
     chosen, found, searched, closed = after_each(
-        ContextPage(ITEMS, 20_000, 0), ("enter",), ("/", *"syst"), ("escape",), ("escape",)
+        ContextPage(ITEMS, 20_000, 0), ("enter",), ("/", "=syst"), ("escape",), ("escape",)
     )  # fmt: skip
-    assert chosen[0] is UNANSWERED
+    assert chosen[0] == OPEN
     assert "1 of 4" in found[1]
     assert " ❯ S System prompt" in found[1]
-    assert searched[0] is UNANSWERED
+    assert searched[0] == OPEN
     assert closed[0] is None
 
 
@@ -345,7 +345,7 @@ def test_the_help_says_all_of_what_a_key_does_at_100_columns() -> None:
 
 
 def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
-    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), *"model", "enter") == "/model [name]"
+    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "=model", "enter") == "/model [name]"
     assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "enter") is None
 
 
@@ -397,13 +397,13 @@ def test_settings_show_value_and_source_with_changed_ones_first() -> None:
 
 
 def test_choosing_an_option_changes_the_setting_also_when_it_is_typed_before_the_list_opens() -> None:
-    keys = (*"sandbox.mode", "enter", *"strict", PAUSE, "enter")
+    keys = ("=sandbox.mode", "enter", "=strict", "|", "enter")
     assert answer(SettingsPage(settings(), FILES), *keys) == SettingChange("sandbox.mode", "strict", "user")
 
 
 def test_tab_changes_where_a_value_is_saved() -> None:
     page = SettingsPage(settings(), FILES)
-    assert answer(page, *"autoCompact", "enter", PAUSE, *"false", "tab", "enter") == SettingChange(
+    assert answer(page, "=autoCompact", "enter", "|", "=false", "tab", "enter") == SettingChange(
         "autoCompact", False, "local"
     )
 
@@ -411,24 +411,24 @@ def test_tab_changes_where_a_value_is_saved() -> None:
 def test_a_typed_value_must_be_valid() -> None:
     number = SettingsPage(settings(), FILES)
     wrong, right = after_each(
-        number, (*"maxRetries", "enter", PAUSE, *"700", "enter"), ("backspace", "backspace", "enter")
+        number, ("=maxRetries", "enter", "|", "=700", "enter"), ("backspace", "backspace", "enter")
     )  # fmt: skip
     assert "it must be at most 100" in wrong[1]
     assert right[0] == SettingChange("maxRetries", 7, "user")
     text = SettingsPage(settings(), FILES)
-    assert answer(text, *"smallModel", "enter", PAUSE, *"my model", "enter") == SettingChange(
+    assert answer(text, "=smallModel", "enter", "|", *"my model", "enter") == SettingChange(
         "smallModel", "my model", "user"
     )
 
 
 def test_a_value_can_be_removed_from_the_file() -> None:
     page = SettingsPage(settings(), FILES)
-    assert answer(page, *"maxRetries", "enter", PAUSE, "end", "enter") == SettingChange("maxRetries", None, "user")
+    assert answer(page, "=maxRetries", "enter", "|", "end", "enter") == SettingChange("maxRetries", None, "user")
 
 
 def test_a_setting_closed_to_projects_is_saved_for_the_user_only() -> None:
     assert BY_NAME["baseUrl"].repository == "no"
-    seen = look(SettingsPage(settings(), FILES), *"baseUrl", "enter")
+    seen = look(SettingsPage(settings(), FILES), "=baseUrl", "enter")
     assert "Saved for all your projects" in seen
     assert "Tab" not in seen
 
@@ -454,9 +454,9 @@ def test_a_setting_that_cannot_be_changed_shows_the_reason(
 
 
 def test_escape_goes_back_from_a_value_to_the_settings() -> None:
-    keys = (*"effort", "enter", PAUSE, "escape")
-    once, twice = after_each(SettingsPage(settings(), FILES), keys, (PAUSE, "escape"))
-    assert once[0] is UNANSWERED
+    keys = ("=effort", "enter", "|", "escape")
+    once, twice = after_each(SettingsPage(settings(), FILES), keys, ("|", "escape"))
+    assert once[0] == OPEN
     assert twice[0] is None
 
 
@@ -499,7 +499,7 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
         "   run-tests  ~/.claude/settings.json\n"
         " type search · ↑↓ move · Enter show · Esc back"
     )
-    (_, found), (_, whole) = after_each(HooksPage(hooks), (*"tests",), (*["backspace"] * 5, "home", "enter"))
+    (_, found), (_, whole) = after_each(HooksPage(hooks), ("=tests",), (*["backspace"] * 5, "home", "enter"))
     assert "run-tests" in found
     assert "check.sh" not in found
     assert "Last run: denied, 0.1 s" in whole
@@ -510,7 +510,7 @@ def test_s_stops_a_running_command_and_reports_one_that_has_ended() -> None:
     assert answer(TasksPage(TASKS, no_output), "s") == ("stop", "bash_1")
     assert answer(TasksPage(TASKS, no_output), "k") == ("stop", "bash_1"), "the key of earlier versions"
     ended, closed = after_each(TasksPage(TASKS, no_output), ("down", "s"), ("escape",))
-    assert ended[0] is UNANSWERED
+    assert ended[0] == OPEN
     assert "bash_2 has ended already." in ended[1]
     assert closed[0] is None
 
@@ -519,14 +519,14 @@ def test_enter_shows_the_output_and_escape_goes_back_to_the_list() -> None:
     def output(id: str) -> list[str]:
         return [f"output of {id}"]
 
-    opened, back = after_each(TasksPage(TASKS, output), ("down", "enter"), (PAUSE, "escape"))
+    opened, back = after_each(TasksPage(TASKS, output), ("down", "enter"), ("|", "escape"))
     assert " output of bash_2\n" in opened[1]
     assert "─── Background commands" in back[1]
 
 
 def test_tasks_that_change_keep_the_cursor() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "down")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "down")
         ended = BackgroundTask("bash_1", "npm run dev", "completed", "exit code 0", 80)
         host.sheet.update_tasks([ended, *TASKS[1:], BackgroundTask("bash_3", "sleep 9", "running", "", 1)])
         await pilot.pause()
@@ -559,10 +559,10 @@ def test_agents_stand_beside_background_commands() -> None:
 def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
     (_, found), (_, ended), (_, opened), (stopped, _) = after_each(
         TasksPage(TASKS, no_output, agents=agents()),
-        ("/", *"explore"),
+        ("/", "=explore"),
         ("escape", "home", "down", "k"),
-        ("enter", PAUSE),
-        ("escape", PAUSE, "up", "k"),
+        ("enter", "|"),
+        ("escape", "|", "up", "k"),
     )
     assert "explore-1" in found
     assert "bash_1" not in found
@@ -571,7 +571,7 @@ def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
     assert "│ ❯ Find all callers." in opened
     assert "✓ Grep head · 2 matches" in opened
     assert stopped == ("stop", "general-1")
-    assert answer(TasksPage(TASKS, no_output, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
+    assert answer(TasksPage(TASKS, no_output, agents=agents()), "enter", "|", "s") == ("stop", "general-1")
 
 
 def test_an_id_that_comes_again_in_a_resumed_session_is_the_newest_agent_s() -> None:
@@ -585,14 +585,14 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
     session = running("explore-1")
     now = [0.0]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         assert "Starting" in host.shown
         session.show(agent_work("explore-1", turns=20))
         now[0] = 90.0
         host.sheet._refresh_lines()
         await pilot.pause()
         assert "Grep head" in host.shown
-        await press(host, pilot, "home")
+        await press(pilot, "home")
         await pilot.pause()
         session.show(agent_end("explore-1", "t-explore-1"))
         host.sheet._refresh_lines()
@@ -616,7 +616,7 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
     ],
 )
 def test_every_page_works_at_every_size(page: Callable[[], Sheet[Any]]) -> None:
-    assert play(page(), through_all_sizes).result is None
+    assert play(page(), through_all_sizes).answer is None
 
 
 def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
@@ -633,9 +633,9 @@ def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
     async def seen(sheet: Sheet[Any]) -> list[str]:
         host = Prompted()
         async with host.run_test(size=(60, 24)) as pilot:
-            host.open(sheet)
+            host.ask(sheet)
             await pilot.pause()
-            return host.lines()
+            return [strip.text.rstrip() for strip in host.strips()]
 
     for sheet in (CostPage(Totals()), TasksPage([], no_output)):
         lines = asyncio.run(seen(sheet))

@@ -21,7 +21,7 @@ from agentcli.tui.screens.page import Scroller
 from agentcli.tui.screens.permission import PermissionDialog
 from agentcli.tui.screens.text import Runs, more_row
 from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed
+from tests.tui.screen_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed
 
 COMMAND = asked(
     "Bash",
@@ -151,9 +151,9 @@ def test_nothing_is_repeated_for_a_command_of_one_part() -> None:
         "   5 Allow once and say what to do next\n"
         " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
-    elsewhere = look(dialog(event), keys="tab")
+    elsewhere = look(dialog(event), "tab")
     assert "saved in .agentcli/settings.local.json of this project, for you only" in " ".join(elsewhere.split())
-    small = look(dialog(event), (40, 10), "end down")
+    small = look(dialog(event), "end down", size=(40, 10))
     assert "2 Always allow  ‹" in small
     assert "+ Bash(git push:*)" in small
 
@@ -176,7 +176,7 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
         ],
         display={"kind": "command"},
     )
-    text = look(dialog(event), (110, 40))
+    text = look(dialog(event), size=(110, 40))
     assert text.count("first()") == text.count("last()") == 1
     assert " Parts of the command:\n" in text
     assert f"   · echo {'x' * 55} …: allowed because it is read-only\n" in text
@@ -240,12 +240,12 @@ def test_what_is_locked_names_the_keys_that_reach_the_end_at_every_width() -> No
         " ↓ 110 more: PgDn, End ",
         " ↓ 110 · End ",
     ]
-    assert look(dialog(), (40, 10)).endswith("\n n deny · End go to the end · Esc stop")
+    assert look(dialog(), size=(40, 10)).endswith("\n n deny · End go to the end · Esc stop")
 
 
 def test_on_a_small_screen_the_change_gets_the_rows_and_the_choices_fold_into_one() -> None:
     event = replace(TWO_HUNKS, display={**TWO_HUNKS.display, "diff": LONG_DIFF})
-    small = look(dialog(event, waiting=1), (40, 10)).split("\n")
+    small = look(dialog(event, waiting=1), size=(40, 10)).split("\n")
     assert small[0] == "─── Make this change? ───────────── +1 ─"
     assert [row.strip(" ▁▂▃▄▅▆▇█") for row in small[1:7]] == [
         "src/a.py  +1 −1",
@@ -257,10 +257,10 @@ def test_on_a_small_screen_the_change_gets_the_rows_and_the_choices_fold_into_on
         " ❯ y Allow once · n Deny · … 4 more",
         " n deny · End go to the end · Esc stop",
     ]
-    usual = look(dialog(event), (80, 24)).split("\n")
+    usual = look(dialog(event), size=(80, 24)).split("\n")
     assert sum(" old " in row or " new " in row for row in usual) == 19
     assert usual[-2] == " ❯ y Allow once · a Always allow · n Deny · w Deny and say why · … 2 more"
-    assert "   6 Allow all edits from now on" in look(dialog(event), (120, 40)), "on a large screen as a list"
+    assert "   6 Allow all edits from now on" in look(dialog(event), size=(120, 40)), "on a large screen as a list"
 
 
 def test_folded_choices_unfold_to_choose_and_fold_again_to_read() -> None:
@@ -285,7 +285,7 @@ def test_folded_choices_unfold_to_choose_and_fold_again_to_read() -> None:
 
 
 def test_a_wide_edit_is_shown_side_by_side() -> None:
-    text = look(dialog(EDIT), (120, 40))
+    text = look(dialog(EDIT), size=(120, 40))
     row = next(row for row in text.split("\n") if "text[:1]" in row)
     assert "text[0]" in row
     assert "│" in row
@@ -295,7 +295,7 @@ def test_the_question_covers_only_the_rows_it_needs_and_the_transcript_stays_abo
     async def script(pilot: Pilot[None], host: Host) -> None:
         rows = [strip.text for strip in host.screen._compositor.render_strips()]
         assert len(rows) == 40
-        assert not any("said" in row for row in rows[-19:])
+        assert not any("above" in row for row in rows[-19:])
         sheet = host.screen.query_one("#sheet").region
         assert (sheet.x, sheet.width, sheet.bottom) == (0, 100, 40)
         assert host.screen.styles.background.a == 0
@@ -321,7 +321,7 @@ def test_all_choices_are_numbered_without_gaps_at_every_size(event: PermissionRe
 
 def test_below_the_minimum_size_the_marked_choice_is_visible() -> None:
     for size in ((30, 8), (20, 5), (10, 3), (3, 2), (1, 1)):
-        seen = look(dialog(EDIT), size, "down down down down")
+        seen = look(dialog(EDIT), "down down down down", size=size)
         assert "❯" in seen or size[0] < 10
 
 
@@ -346,7 +346,7 @@ def test_all_of_a_long_command_can_be_read() -> None:
 
 def test_a_line_break_in_a_command_does_not_look_like_a_wrapped_line() -> None:
     command = "echo one two three four five six seven eight nine ten eleven twelve\nrm x  "
-    text = look(dialog(asked("Bash", {"command": command}, display={"kind": "command"})), (60, 20))
+    text = look(dialog(asked("Bash", {"command": command}, display={"kind": "command"})), size=(60, 20))
     assert " 1 echo one two three four five six seven eight nine ten\n" in text
     assert "\n   eleven twelve\n 2 rm x··\n" in text
 
@@ -403,7 +403,7 @@ def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
         "truncated": True,
     }
     event = asked("Write", {"file_path": "a", "content": "one\ntwo\nlast line"}, display=display)
-    text = look(dialog(event), (80, 40))
+    text = look(dialog(event), size=(80, 40))
     assert "Create this file?" in text
     assert "The diff is cut off here." in text
     assert "3 last line" in text
@@ -476,14 +476,14 @@ def test_arrows_never_change_where_a_rule_is_saved() -> None:
 
 
 def test_the_target_file_is_shown_with_the_rules_and_in_the_choice() -> None:
-    text = look(dialog(), (100, 24), keys="tab")
+    text = look(dialog(), "tab", size=(100, 24))
     assert "“Always” would save, in .agentcli/settings.local.json of this project, for you only:" in text
     assert "‹\u00a0this\u00a0project\u00a0›" in text
 
 
 def test_marking_always_scrolls_to_the_rules() -> None:
     event = asked("Bash", {"command": "x\n" * 100}, suggestions=["Bash(one)", "Bash(two)"], display={"kind": "command"})
-    text = look(dialog(event), keys="end home down")
+    text = look(dialog(event), "end home down")
     assert "+ Bash(one)" in text
     assert "+ Bash(two)" in text
 
@@ -670,7 +670,7 @@ def test_a_change_of_one_hunk_is_not_offered_for_review() -> None:
     new_file = {"kind": "diff", "path": "a", "diff": "@@ -0,0 +1,2 @@\n+one\n+two"}
     assert "hunk" not in look(dialog(asked("Write", {"file_path": "a", "content": "one\ntwo\n"}, display=new_file)))
     cut = {**EDIT.display, "truncated": True}
-    assert "7 Review hunk by hunk" in look(dialog(replace(EDIT, display=cut)), keys="end")
+    assert "7 Review hunk by hunk" in look(dialog(replace(EDIT, display=cut)), "end")
 
 
 def test_only_edits_offer_edit_choices() -> None:

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.page import Scroller
-from tests.tui.dialog_host import OPEN, Host, asked, look, looks, play, press, replies, settled, shown, stays_open
+from tests.tui.screen_host import OPEN, Host, asked, look, looks, play, press, replies, settled, shown, stays_open
 from tests.tui.test_permission_dialog import EDIT, dialog
 
 LONG = asked(
@@ -56,7 +56,7 @@ def test_unread_lines_are_counted_and_a_refused_answer_says_what_to_do_first() -
     assert "more lines: scroll to the end to allow" in before
     assert "Read to the end first: ↓ " in after
     assert before.splitlines()[1:10] == after.splitlines()[1:10]
-    assert "Read first: ↓ 40 · PgDn, End" in look(dialog(LONG), (40, 10), keys="enter")
+    assert "Read first: ↓ 40 · PgDn, End" in look(dialog(LONG), "enter", size=(40, 10))
     assert " PgDn Space ↓ scroll · n deny · End go to the end · Esc stop" in before
     assert "scroll to the end to allow" not in read
 
@@ -157,7 +157,7 @@ def test_the_arrows_choose_the_rule_and_tab_where_it_is_saved() -> None:
         Answer("allow", rules=exact),
         Answer("allow", rules=broad, save_to="local"),
     ]
-    text = look(dialog(PYTEST), keys="right")
+    text = look(dialog(PYTEST), "right")
     assert "Always allow Bash(pytest *)" in text
     assert "covers pytest with any arguments" in text
     assert "Also python -m pytest." in " ".join(text.split())
@@ -187,7 +187,7 @@ def test_a_rule_can_be_edited_and_is_described_again() -> None:
         assert host.answer == Answer("allow", rules=("Bash(pytest *)",))
 
     play(dialog(PYTEST), script)
-    elsewhere = look(dialog(PYTEST), keys="r | ctrl+u | B a s h ( l s ) enter")
+    elsewhere = look(dialog(PYTEST), "r | ctrl+u | B a s h ( l s ) enter")
     assert "It does not match this call" in elsewhere
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentcli.agent.live_permissions import RuleEntry
 from agentcli.tui.screens.permission_rules import PermissionsPage
-from tests.tui.sheet_host import PAUSE, UNANSWERED, after_each, answer, look, play, through_all_sizes
+from tests.tui.screen_host import OPEN, after_each, answer, look, play, through_all_sizes
 
 USER = "/home/me/.config/agentcli/settings.json"
 ENTRIES = [
@@ -34,7 +34,7 @@ def test_searching_finds_a_rule() -> None:
 
 def test_a_rule_is_removed_after_a_second_press() -> None:
     once, elsewhere, back, twice = after_each(page(), ("d",), ("down", "d"), ("up", "d"), ("d",))
-    assert once[0] is elsewhere[0] is back[0] is UNANSWERED
+    assert once[0] is elsewhere[0] is back[0] == OPEN
     assert twice[0] == "remove allow 'Bash(make *)' --scope session"
 
 
@@ -45,26 +45,26 @@ def test_a_rule_from_a_flag_cannot_be_changed_here() -> None:
 
 
 def test_a_rule_is_edited_in_place() -> None:
-    keys = ("enter", PAUSE, PAUSE, "backspace", "backspace", "x", ")", PAUSE, "enter")
+    keys = ("enter", "|", "|", "backspace", "backspace", "x", ")", "|", "enter")
     assert answer(page(), *keys) == "edit allow 'Bash(make *)' 'Bash(make x)' --scope session"
 
 
 def test_a_new_rule_is_added_with_behaviour_and_scope() -> None:
     invalid, before, added = after_each(
-        page(), ("a", PAUSE, *"Bash(", PAUSE, "enter"), (*"ls)", PAUSE), ("enter",)
+        page(), ("a", "|", "=Bash(", "|", "enter"), ("=ls)", "|"), ("enter",)
     )  # fmt: skip
-    assert invalid[0] is UNANSWERED
+    assert invalid[0] == OPEN
     assert "Allow Bash(ls)" in before[1]
     assert "covers exactly this command" in before[1]
     assert added[0] == "add allow 'Bash(ls)' --scope session"
-    keys = ("a", PAUSE, *"Bash(ls)", PAUSE, "tab", "down", "down", "enter")
+    keys = ("a", "|", "=Bash(ls)", "|", "tab", "down", "down", "enter")
     assert answer(page(), *keys) == "add deny 'Bash(ls)' --scope local"
 
 
 def test_a_rule_that_allows_anything_needs_a_second_enter() -> None:
-    typed = ("a", PAUSE, *"Bash", PAUSE, "enter")
-    once, twice = after_each(page(), typed, (PAUSE, "enter"))
-    assert once[0] is UNANSWERED
+    typed = ("a", "|", "=Bash", "|", "enter")
+    once, twice = after_each(page(), typed, ("|", "enter"))
+    assert once[0] == OPEN
     assert "Press Enter again" in once[1]
     assert twice[0] == "add allow Bash --scope session --yes"
 

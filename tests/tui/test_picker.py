@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -26,7 +28,7 @@ from agentcli.tui.screens.text import (
     wrapped,
 )
 from agentcli.tui.theme.palette import Palette
-from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press
+from tests.tui.screen_host import OPEN, Host, answer, check, look, play, press
 
 PLAIN = Style()
 HOSTILE = [
@@ -49,43 +51,28 @@ def fruit() -> list[Row[int]]:
     return [Row(number, name, f"{number} in stock", group="") for number, name in enumerate(names)]
 
 
-def labels(found: object) -> list[str]:
-    return [each.entry.label for each in found]  # type: ignore[attr-defined]
-
-
 # ---------------------------------------------------------------------------------------------------------- finding
 
 
-def test_without_a_query_everything_is_found_in_its_order() -> None:
-    assert labels(find(entries_of(fruit()), "  ")) == [row.label for row in fruit()]
+@pytest.mark.parametrize(
+    ("rows", "query", "found"),
+    [
+        (fruit(), "  ", [row.label for row in fruit()]),
+        ([Row(1, "permission dialog"), Row(2, "dialog"), Row(3, "other")], "dia", ["dialog", "permission dialog"]),
+        ([Row(1, "fix parser", "main branch"), Row(2, "fix parser", "other")], "pars main", ["fix parser"]),
+        ([Row(1, "Enter", group="Prompt"), Row(2, "PgUp", group="View")], "view", ["PgUp"]),
+        ([Row(1, "take every hour more effort, and rest"), Row(2, "the theme")], "theme", ["the theme"]),
+        ([Row(1, "Read file"), Row(2, "read file")], "Rea", ["Read file"]),
+    ],
+    ids=["no query", "best first", "every word, detail literally", "group", "no scattered letters", "capital: exact"],
+)
+def test_a_query_finds_rows(rows: list[Row[int]], query: str, found: list[str]) -> None:
+    assert [each.entry.label for each in find(entries_of(rows), query)] == found
 
 
-def test_letters_in_order_find_a_label_and_the_best_comes_first() -> None:
-    rows = [Row(1, "permission dialog"), Row(2, "dialog"), Row(3, "other")]
-    assert labels(find(entries_of(rows), "dia")) == ["dialog", "permission dialog"]
-    assert find(entries_of(rows), "dia")[0].label_places == (0, 1, 2)
-
-
-def test_every_query_word_must_match_the_label_or_literally_the_detail() -> None:
-    rows = [Row(1, "fix parser", "main branch"), Row(2, "fix parser", "other"), Row(3, "main")]
-    found = find(entries_of(rows), "pars main")
-    assert [each.entry.row.value for each in found] == [1]
-    assert found[0].detail_places == (0, 1, 2, 3)
-
-
-def test_a_group_is_found_by_its_name() -> None:
-    rows = [Row(1, "Enter", "send", group="Prompt"), Row(2, "PgUp", "scroll", group="View")]
-    assert labels(find(entries_of(rows), "view")) == ["PgUp"]
-
-
-def test_letters_scattered_over_a_sentence_do_not_match() -> None:
-    rows = [Row(1, "take every hour more effort, and rest"), Row(2, "the theme of it")]
-    assert labels(find(entries_of(rows), "theme")) == ["the theme of it"]
-
-
-def test_a_capital_letter_makes_a_query_exact() -> None:
-    rows = [Row(1, "Read file"), Row(2, "read file")]
-    assert labels(find(entries_of(rows), "Rea")) == ["Read file"]
+def test_matched_letters_are_known() -> None:
+    found = find(entries_of([Row(1, "fix parser", "main branch")]), "pars main")[0]
+    assert (found.label_places, found.detail_places) == ((4, 5, 6, 7), (0, 1, 2, 3))
 
 
 def test_a_sliced_search_finds_the_same_as_a_complete_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +140,9 @@ def test_the_keys_row_never_loses_escape() -> None:
 
 
 def test_a_picker_is_at_the_bottom_and_the_rest_of_the_screen_stays_visible() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        lines = host.lines()
-        assert lines[0].startswith("above 0")
-        assert "\n".join(lines[14:]) == (
+    async def steps(_pilot: Pilot[None], host: Host) -> None:
+        assert host.strips()[0].text.startswith("above 0")
+        assert host.shown == (
             "─── Fruit ──────────────────────────────\n"
             " ⌕ type to search\n"
             " ❯ apple       0 in stock\n"
@@ -172,8 +158,8 @@ def test_a_picker_is_at_the_bottom_and_the_rest_of_the_screen_stays_visible() ->
     play(Picker("Fruit", fruit()), steps, (40, 24))
 
 
-def test_typing_filters_at_once_and_enter_chooses_the_best() -> None:
-    assert look(Picker("Fruit", fruit()), "e", "r", "r", size=(40, 24)) == (
+def test_typing_filters_at_once() -> None:
+    assert look(Picker("Fruit", fruit()), "=err", size=(40, 24)) == (
         "─── Fruit ───────────────────── 2 of 7 ─\n"
         " ⌕ err\n"
         " ❯ elderberry  4 in stock\n"
@@ -181,13 +167,22 @@ def test_typing_filters_at_once_and_enter_chooses_the_best() -> None:
         "\n\n\n\n\n"
         " ↑↓ move · Enter choose · Esc back"
     )
-    assert answer(Picker("Fruit", fruit()), *"elder", "enter") == 4
 
 
-def test_escape_closes_without_a_choice_also_while_something_is_typed() -> None:
-    assert answer(Picker("Fruit", fruit()), "escape") is None
-    assert answer(Picker("Fruit", fruit()), "b", "escape", "escape", "x") is None
-    assert answer(Picker("Fruit", fruit()), "enter", "enter", "down", "escape") == 0
+@pytest.mark.parametrize(
+    ("keys", "start", "result"),
+    [
+        ("=elder enter", None, 4),
+        ("enter", 3, 3),
+        ("=fig backspace backspace backspace enter", None, 5),
+        ("=zzz enter", None, OPEN),
+        ("escape", None, None),
+        ("b escape escape x", None, None),
+        ("enter enter down escape", None, 0),
+    ],
+)
+def test_enter_chooses_and_escape_closes(keys: str, start: int | None, result: object) -> None:
+    assert answer(Picker("Fruit", fruit(), start=start), keys) == result
 
 
 def test_keys_move_the_cursor() -> None:
@@ -203,74 +198,69 @@ def test_keys_move_the_cursor() -> None:
         "home ctrl+n ctrl+n ctrl+p": 1,
     }
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         for keys, place in moves.items():
-            await press(host, pilot, *keys.split())
+            await press(pilot, keys)
             assert host.sheet.row.value == place, keys
-        await press(host, pilot, "enter")
+        await press(pilot, "enter")
 
-    assert play(Picker("Fruit", fruit()), steps).result == 1
-
-
-def test_the_cursor_starts_at_the_current_value_and_returns_there_when_the_query_is_cleared() -> None:
-    assert answer(Picker("Fruit", fruit(), start=3), "enter") == 3
-    assert answer(Picker("Fruit", fruit()), *"fig", "backspace", "backspace", "backspace", "enter") == 5
+    assert play(Picker("Fruit", fruit()), steps).answer == 1
 
 
-def test_a_row_that_cannot_be_chosen_shows_the_reason() -> None:
-    rows = [Row(1, "low"), Row(2, "max", "all it can do", disabled="the model has no such level")]
-    seen = look(Picker("Effort", rows), "down", "enter")
-    assert "max  the model has no such level" in seen
-    assert "! max cannot be chosen: the model has no such level" in seen
-    assert answer(Picker("Effort", rows), "down", "enter") is UNANSWERED
+GROUPED = [Row(1, "dark", group="Dark"), Row(2, "nord", group="Dark"), Row(3, "light", group="Light")]
+REFUSED = [Row(1, "low"), Row(2, "max", "all it can do", disabled="the model has no such level")]
+NARROW = [Row(1, "one", "a sentence that is much too long for a row of forty cells"), Row(2, "two", "short")]
 
 
-def test_without_matches_a_message_is_shown_and_enter_does_nothing() -> None:
-    assert "No match for “zzz”." in look(Picker("Fruit", fruit()), *"zzz")
-    assert answer(Picker("Fruit", fruit()), *"zzz", "enter") is UNANSWERED
-    assert "There is nothing to choose from." in look(Picker[int]("Fruit", []))
+def about(row: Row[int]) -> list[str]:
+    return [f"about {row.label}", "\x1b[31mred\x1b[0m"]
 
 
-def test_group_names_are_hidden_during_a_search() -> None:
-    rows = [Row(1, "dark", group="Dark"), Row(2, "nord", group="Dark"), Row(3, "light", group="Light")]
-    assert " Dark\n ❯ dark\n   nord\n Light\n   light" in look(Picker("Theme", rows))
-    seen = look(Picker("Theme", rows), "n")
-    assert "Dark\n" not in seen
-    assert " ❯ nord" in seen
-
-
-def test_a_preview_is_beside_the_list_where_there_is_room() -> None:
-    def preview(row: Row[int]) -> list[str]:
-        return [f"about {row.label}", "\x1b[31mred\x1b[0m"]
-
-    wide = look(Picker("Fruit", fruit(), preview=preview), "down", size=(110, 30))
-    assert "│ about banana" in wide
-    assert "│ red" in wide
-    assert "about" not in look(Picker("Fruit", fruit(), preview=preview), "down", size=(80, 30))
-
-
-def test_text_that_the_list_had_to_cut_is_shown_below_it() -> None:
-    rows = [Row(1, "one", "a sentence that is much too long for a row of forty cells"), Row(2, "two", "short")]
-    seen = look(Picker("Narrow", rows), size=(40, 12))
-    assert " ❯ one  a sentence that is much too lo…" in seen
-    assert "\n a sentence that is much too long for a\n row of forty cells\n" in seen
+@pytest.mark.parametrize(
+    ("make", "size", "steps"),
+    [
+        (
+            lambda: Picker("Effort", REFUSED),
+            (80, 24),
+            [("down enter", "max  the model has no such level", "! max cannot be chosen: the model has", OPEN)],
+        ),
+        (lambda: Picker("Fruit", fruit()), (80, 24), [("=zzz", "No match for “zzz”.")]),
+        (lambda: Picker[int]("Fruit", []), (80, 24), [("", "There is nothing to choose from.")]),
+        (
+            lambda: Picker("Theme", GROUPED),
+            (80, 24),
+            [("", " Dark\n ❯ dark\n   nord\n Light\n   light"), ("n", "¬Dark\n", " ❯ nord")],
+        ),
+        (lambda: Picker("Fruit", fruit(), preview=about), (110, 30), [("down", "│ about banana", "│ red")]),
+        (lambda: Picker("Fruit", fruit(), preview=about), (80, 30), [("down", "¬about")]),
+        (
+            lambda: Picker("Narrow", NARROW),
+            (40, 12),
+            [("", "lo…", "\n a sentence that is much too long for a\n row of forty cells\n")],
+        ),
+        (lambda: Picker("x", [Row(1, "[bold]no[/bold]")]), (80, 24), [("", "[bold]no[/bold]")]),
+    ],
+    ids=["refused", "no match", "empty", "groups", "preview", "no room for it", "cut text below", "markup"],
+)
+def test_a_list_shows(make: Callable[[], Picker[int]], size: tuple[int, int], steps: list[tuple[Any, ...]]) -> None:
+    check(make(), *steps, size=size)
 
 
 def test_a_click_moves_the_cursor_and_a_second_one_chooses() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         await pilot.click(RowList, offset=(5, 2))
-        assert host.result is UNANSWERED
+        assert host.answers == []
         assert host.sheet.row.value == 2
         await pilot.click(RowList, offset=(5, 2))
         await pilot.pause()
 
-    assert play(Picker("Fruit", fruit()), steps).result == 2
+    assert play(Picker("Fruit", fruit()), steps).answer == 2
 
 
 def test_the_wheel_scrolls_and_leaves_the_cursor_alone() -> None:
     rows = [Row(number, f"row {number}") for number in range(100)]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         listing = host.sheet.query_one(RowList)
         listing.scroll_to(y=40, animate=False)
         await pilot.pause()
@@ -284,8 +274,8 @@ def test_the_wheel_scrolls_and_leaves_the_cursor_alone() -> None:
 def test_hostile_rows_are_inert_at_every_size(size: tuple[int, int]) -> None:
     rows = [Row(n, text, text, text[:3], text, text if n % 3 == 0 else "") for n, text in enumerate(HOSTILE)]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "down", "end", "x", "backspace", "home")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "down end x backspace home")
         for strip in host.screen._compositor.render_strips():
             assert strip.cell_length == size[0]
             assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
@@ -294,13 +284,9 @@ def test_hostile_rows_are_inert_at_every_size(size: tuple[int, int]) -> None:
     play(Picker("Hostile \x1b[2J[b]title", rows, preview=lambda row: [row.label]), steps, size)
 
 
-def test_markup_in_rows_is_shown_literally() -> None:
-    assert "[bold]no[/bold]" in look(Picker("x", [Row(1, "[bold]no[/bold]")]))
-
-
 def test_a_resize_keeps_the_cursor_and_the_query() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "e", "r", "down")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "e r down")
         for columns, rows in ((40, 10), (1, 1), (130, 50), (60, 12)):
             await pilot.resize_terminal(columns, rows)
             await pilot.pause()
@@ -314,8 +300,8 @@ def test_a_resize_keeps_the_cursor_and_the_query() -> None:
 def test_without_colours_found_letters_and_the_cursor_can_still_be_seen() -> None:
     plain = Palette(colours=False, text=PLAIN, muted=Style(dim=True), accent=PLAIN, selection=Style(reverse=True))
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, *"fig")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "=fig")
         strip = next(s for s in host.screen._compositor.render_strips() if "❯" in s.text)
         found = [segment for segment in strip if segment.text == "fig"]
         assert found[0].style.underline
@@ -331,7 +317,7 @@ def test_many_rows_are_searched_without_delaying_keys() -> None:
     words = ["fix", "the", "parser", "bug", "in", "session", "loading", "tests", "for", "width", "of", "tables"]
     rows = [Row(number, " ".join(random.choices(words, k=8)), "2 h ago") for number in range(5_000)]
     rows.append(Row(5_000, "the needle"))
-    assert answer(Picker("Many", rows), *"needle", "enter") == 5_000
+    assert answer(Picker("Many", rows), "=needle enter") == 5_000
     began = time.process_time()
     assert RowSearch(entries_of(rows[:2000]), "needle").step() is True
     assert time.process_time() - began < 0.5
@@ -340,30 +326,28 @@ def test_many_rows_are_searched_without_delaying_keys() -> None:
 def test_keys_count_in_the_order_in_which_they_were_pressed_however_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowSearch, "SLICE", 100)
     rows = [Row(number, f"row number {number}") for number in range(300)]
-    assert answer(Picker("Many", rows), *"299", "enter") == 299
-    assert answer(Picker("Many", rows), *"299", "backspace", "down", "enter") == 290
-    assert answer(Picker("Many", rows), "down", *"row", "enter") == 0
+    assert answer(Picker("Many", rows), "=299 enter") == 299
+    assert answer(Picker("Many", rows), "=299 backspace down enter") == 290
+    assert answer(Picker("Many", rows), "down =row enter") == 0
 
 
 def test_the_search_line_is_edited_like_other_lines() -> None:
     line = LineEdit(20)
-    for key in ("f", "o", "o", "space", "b", "a", "r", "ctrl+a", "X", "right", "ctrl+e", "left", "backspace"):
-        line.press(key, {"space": " "}.get(key, key if len(key) == 1 else None))
-    assert (line.text, line.cursor) == ("Xfoo br", 6)
-    line.press("ctrl+w", None)
-    assert line.text == "Xfoo r"
-    line.press("ctrl+left", None)
-    assert line.cursor == 0
-    line.press("ctrl+right", None)
-    line.press("ctrl+k", None)
-    assert line.text == "Xfoo"
-    line.press("ctrl+u", None)
-    assert line.text == ""
+
+    def pressing(*keys: str) -> tuple[str, int]:
+        for key in keys:
+            line.press(key, {"space": " "}.get(key, key if len(key) == 1 else None))
+        return line.text, line.cursor
+
+    edits = ("ctrl+a", "X", "right", "ctrl+e", "left", "backspace")
+    assert pressing("f", "o", "o", "space", "b", "a", "r", *edits) == ("Xfoo br", 6)
+    assert pressing("ctrl+w") == ("Xfoo r", 5)
+    assert pressing("ctrl+left") == ("Xfoo r", 0)
+    assert pressing("ctrl+right", "ctrl+k") == ("Xfoo", 4)
+    assert pressing("ctrl+u") == ("", 0)
     line.insert("👩‍💻é\x1b[31m\nend")
     assert line.text == "👩‍💻é end"
-    line.press("ctrl+a", None)
-    line.press("delete", None)
-    assert line.text == "é end"
+    assert pressing("ctrl+a", "delete") == ("é end", 0)
     line.insert("y" * 100)
     assert len(line.text) == 20
     assert not line.press("f5", None)
@@ -384,8 +368,8 @@ def test_the_cursor_of_a_long_line_stays_visible(width: int) -> None:
 
 
 def test_a_paste_goes_into_the_search() -> None:
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        host._driver.send_message(events.Paste("che\nrry\x1b[31m"))
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        pilot.app.post_message(events.Paste("che\nrry\x1b[31m"))
         await pilot.pause()
         assert host.sheet.query_text == "che rry"
 

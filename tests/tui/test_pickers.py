@@ -29,7 +29,7 @@ from agentcli.tui.screens.pickers import (
 )
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.theme.palette import Palette
-from tests.tui.sheet_host import UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
+from tests.tui.screen_host import OPEN, Host, after_each, answer, look, play, press, through_all_sizes
 
 # -------------------------------------------------------------------------------------------------------------- models
 
@@ -53,25 +53,25 @@ def test_a_change_of_model_shows_the_tokens_billed_again() -> None:
 
 
 def test_a_model_whose_window_is_too_small_is_warned_about() -> None:
-    seen = look(ModelPicker(Catalog(), "opus", 300_000), *"haiku-4-5")
+    seen = look(ModelPicker(Catalog(), "opus", 300_000), "=haiku-4-5")
     warning = "! Its context window is 200k tokens and the conversation has 300k: compact it first."
     assert warning in " ".join(seen.split())
 
 
 def test_the_model_picker_returns_an_id() -> None:
-    assert answer(ModelPicker(Catalog(), "opus"), *"sonnet-5-5", "enter") == "claude-sonnet-5-5"
+    assert answer(ModelPicker(Catalog(), "opus"), "=sonnet-5-5", "enter") == "claude-sonnet-5-5"
     assert answer(ModelPicker(Catalog(), "opus"), "enter") == "claude-opus-5-5"
     assert answer(ModelPicker(Catalog(), "opus"), "down", "escape") is None
 
 
 def test_any_name_can_be_typed_and_is_marked_as_unknown() -> None:
-    typed, chosen = after_each(ModelPicker(Catalog(), "opus"), (*"my-llama",), ("enter",))
+    typed, chosen = after_each(ModelPicker(Catalog(), "opus"), ("=my-llama",), ("enter",))
     assert "its context window and price are unknown" in typed[1]
     assert chosen[0] == "my-llama"
 
 
 def test_a_short_name_finds_its_model_and_not_itself() -> None:
-    assert answer(ModelPicker(Catalog(), "haiku"), *"opus", "enter").startswith("claude-opus")
+    assert answer(ModelPicker(Catalog(), "haiku"), "=opus", "enter").startswith("claude-opus")
 
 
 def test_the_current_model_is_listed_even_if_unknown() -> None:
@@ -120,7 +120,7 @@ def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
     info = Catalog().get("claude-haiku-4-5")
     first, chosen = after_each(EffortPicker(info, "auto"), (), ("down", "enter"))
     assert "claude-haiku-4-5 does not support effort levels" in first[1]
-    assert chosen[0] is UNANSWERED
+    assert chosen[0] == OPEN
 
 
 def test_an_unknown_price_is_shown_and_not_called_free() -> None:
@@ -134,7 +134,7 @@ def test_an_unknown_price_is_shown_and_not_called_free() -> None:
 
 def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
     (_, seen), (_, last), (chosen, _) = after_each(
-        ModePicker(PermissionMode.PLAN), (), ("end",), (*"accept", "enter")
+        ModePicker(PermissionMode.PLAN), (), ("end",), ("=accept", "enter")
     )  # fmt: skip
     assert " ❯ ● plan mode             changes nothing until you approve a plan\n" in seen
     assert "     ! bypass permissions  dangerous: allows almost everything\n" in seen
@@ -155,7 +155,7 @@ def test_themes_are_previewed_while_the_cursor_moves() -> None:
 
 
 def test_the_theme_that_follows_the_terminal_is_in_the_list_and_can_be_marked() -> None:
-    assert answer(ThemePicker(THEMES, "dark", lambda _name: None), *"auto", "enter") == "auto"
+    assert answer(ThemePicker(THEMES, "dark", lambda _name: None), "=auto", "enter") == "auto"
     assert " ❯ ● auto" in look(ThemePicker(THEMES, "auto", lambda _name: None))
 
 
@@ -173,7 +173,7 @@ def test_without_a_cursor_move_no_theme_is_changed() -> None:
 
 def test_a_query_without_matches_restores_the_old_theme() -> None:
     tried: list[str] = []
-    answer(ThemePicker(THEMES, "dark", tried.append), *"nordzz")
+    answer(ThemePicker(THEMES, "dark", tried.append), "=nordzz")
     assert tried[0] == "nord"
     assert tried[-1] == "dark"
 
@@ -181,8 +181,8 @@ def test_a_query_without_matches_restores_the_old_theme() -> None:
 def test_the_picker_itself_is_painted_in_the_new_theme() -> None:
     light = Palette(name="paper", dark=False)
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "end")
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "end")
         assert host.sheet.palette is light
         assert host.sheet.listing.palette is light
 
@@ -226,16 +226,16 @@ def test_sessions_are_loaded_in_a_thread_with_a_message() -> None:
         go.wait(5)
         return [session(number) for number in range(3)]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         assert "Loading…" in host.shown
         go.set()
         await host.workers.wait_for_complete()
         await pilot.pause()
         assert " ❯ prompt 0" in host.shown
-        await press(host, pilot, "down", "enter")
+        await press(pilot, "down", "enter")
 
     host = play(SessionPicker(load, lambda _session: [], now=lambda: NOW), steps)
-    assert host.result == session(1)
+    assert host.answer == session(1)
     assert threads != [threading.current_thread().name]
 
 
@@ -246,29 +246,29 @@ def test_escape_while_sessions_load_closes_at_once() -> None:
         go.wait(5)
         return []
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, "escape")
-        assert host.result is None
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "escape")
+        assert host.answer is None
         go.set()
 
     play(SessionPicker(load, lambda _session: [], now=lambda: NOW), steps)
 
 
-async def loaded(host: Host, pilot: Pilot[None]) -> None:
+async def loaded(pilot: Pilot[None], host: Host) -> None:
     await host.workers.wait_for_complete()
     await pilot.pause()
 
 
 def test_missing_and_unreadable_sessions_are_reported() -> None:
-    async def none(host: Host, pilot: Pilot[None]) -> None:
-        await loaded(host, pilot)
+    async def none(pilot: Pilot[None], host: Host) -> None:
+        await loaded(pilot, host)
         assert "There are no sessions here yet." in host.shown
 
     def fail() -> list[SessionInfo]:
         raise PermissionError(13, "Permission denied")
 
-    async def denied(host: Host, pilot: Pilot[None]) -> None:
-        await loaded(host, pilot)
+    async def denied(pilot: Pilot[None], host: Host) -> None:
+        await loaded(pilot, host)
         assert "The sessions could not be read: Permission denied." in host.shown
 
     play(SessionPicker(list, lambda _session: [], now=lambda: NOW), none)
@@ -281,13 +281,13 @@ def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:
             raise FileNotFoundError(2, "No such file or directory")
         return ["❯ the prompt", *["old line"] * 60, f"the end of {info.session_id} \x1b]0;x\x07"]
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await loaded(host, pilot)
-        await loaded(host, pilot)
+    async def steps(pilot: Pilot[None], host: Host) -> None:
+        await loaded(pilot, host)
+        await loaded(pilot, host)
         assert "│ the end of id-0" in host.shown
         assert re.search(r"│ ❯ the prompt\n.*│ …\n.*│ old line\n", host.shown)
-        await press(host, pilot, "down")
-        await loaded(host, pilot)
+        await press(pilot, "down")
+        await loaded(pilot, host)
         assert "│ It could not be read: No such file or directory." in host.shown
 
     play(SessionPicker(lambda: [session(0), session(1)], last_lines, now=lambda: NOW), steps, (120, 30))
@@ -314,12 +314,12 @@ def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
             self._show_preview()
             self.settle()
 
-    async def steps(host: Host, pilot: Pilot[None]) -> None:
+    async def steps(pilot: Pilot[None], host: Host) -> None:
         while not reading.is_set():
             await pilot.pause()
-        await press(host, pilot, "enter")
-        assert host.result == session(0)
-        await loaded(host, pilot)
+        await press(pilot, "enter")
+        assert host.answer == session(0)
+        await loaded(pilot, host)
 
     picker = ClosedBeforeItsWorker(lambda: [session(0)], lambda _session: ["x"], now=lambda: NOW)
     play(picker, steps, (120, 30))
@@ -337,4 +337,4 @@ def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
     ],
 )
 def test_every_picker_works_at_every_size(picker: Callable[[], Picker[Any]]) -> None:
-    assert play(picker(), through_all_sizes).result is None
+    assert play(picker(), through_all_sizes).answer is None

@@ -14,7 +14,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.prompt import outside as external
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies, shown
+from tests.tui.screen_host import Host, asked, calm, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"
 
@@ -29,7 +29,7 @@ def answers(*scripts: str, plan: str = PLAN) -> list[Any]:
 
 
 def test_the_plan_and_its_choices_are_shown() -> None:
-    text = look(dialog(), (70, 20))
+    text = look(dialog(), size=(70, 20))
     assert text.startswith("─── Go ahead with this plan? ──")
     assert "Steps" in text
     assert " First look, then leap.\n" in text
@@ -53,7 +53,7 @@ def test_a_plan_is_asked_about_also_when_the_working_directory_is_gone(
 
 
 def test_on_a_small_screen_all_choices_stay_visible() -> None:
-    rows = look(dialog("word " * 400), (40, 10)).split("\n")
+    rows = look(dialog("word " * 400), size=(40, 10)).split("\n")
     assert len(rows) == 10
     assert rows[-5:] == [
         " ❯ 1 Yes, ask before each edit",
@@ -84,7 +84,7 @@ def test_a_plan_is_approved_with_an_edit_mode_or_returned_with_feedback() -> Non
     ],
 )
 def test_the_first_choice_returns_to_the_mode_before_the_plan(before: str, first: str, others: list[str]) -> None:
-    text = look(dialog(returns_to=before), (70, 20))
+    text = look(dialog(returns_to=before), size=(70, 20))
     assert [line.partition("Yes, and ")[2] for line in text.splitlines() if "Yes, and " in line] == [first, *others]
 
 
@@ -107,9 +107,9 @@ def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
 
 
 def test_closing_the_editor_without_changes_keeps_the_marked_choice() -> None:
-    assert "❯ 3 Edit the plan" in look(dialog(), keys="3 | escape")
-    assert "❯ 3 Edit the plan" in look(dialog(), keys="down down enter | escape")
-    assert "❯ 1 Yes, and ask" in look(dialog(), keys="3 | x | escape")
+    assert "❯ 3 Edit the plan" in look(dialog(), "3 | escape")
+    assert "❯ 3 Edit the plan" in look(dialog(), "down down enter | escape")
+    assert "❯ 1 Yes, and ask" in look(dialog(), "3 | x | escape")
 
 
 def test_an_emptied_plan_cannot_be_approved() -> None:
@@ -141,7 +141,7 @@ def test_a_plan_that_was_emptied_in_the_users_editor_is_not_approved_by_enter(mo
         return external.Written("")
 
     monkeypatch.setattr(external, "edit_outside", edit)
-    assert "❯ 3" in look(dialog(), (80, 24), "ctrl+g")
+    assert "❯ 3" in look(dialog(), "ctrl+g", size=(80, 24))
 
 
 def test_a_hostile_plan_is_only_text() -> None:

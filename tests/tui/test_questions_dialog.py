@@ -13,7 +13,7 @@ from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning import AskUserQuestion
 from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.question import QuestionsDialog
-from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
+from tests.tui.screen_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
 DATABASE = {
     "question": "Which database should it use?",
@@ -51,12 +51,12 @@ def answers(input: dict[str, Any], *scripts: str) -> list[Any]:
 
 
 def test_while_a_custom_answer_is_typed_its_hint_stays_visible() -> None:
-    assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), keys="3")
-    assert "Your answer" in look(dialog(ONE), keys="3")
+    assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), "3")
+    assert "Your answer" in look(dialog(ONE), "3")
 
 
 def test_a_page_shows_the_question_and_its_options_with_descriptions() -> None:
-    assert look(dialog(BOTH), (60, 20)) == (
+    assert look(dialog(BOTH), size=(60, 20)) == (
         "─── Question 1 of 2 ────────────────────────────────────────\n"
         "  ○ Database   ○ Logging   → Send\n"
         " Which database should it use?\n"
@@ -73,7 +73,7 @@ def test_a_page_shows_the_question_and_its_options_with_descriptions() -> None:
 def test_on_a_small_screen_all_options_stay_visible_and_descriptions_can_be_scrolled() -> None:
     options = [{"label": name, "description": f"{name} has much to be said for it, and more."} for name in ("A", "B")]
     input = {"questions": [{**DATABASE, "options": options}, LOGGING]}
-    assert look(dialog(input), (40, 10)) == (
+    assert look(dialog(input), size=(40, 10)) == (
         "─── Question 1 of 2 ────────────────────\n"
         "  ○ Database   ○ Logging   → Send\n"
         " Which database should it use?\n"
@@ -85,7 +85,7 @@ def test_on_a_small_screen_all_options_stay_visible_and_descriptions_can_be_scro
         "   3 ○ Other …\n"
         " Enter pick · Esc stop the work"
     )
-    assert "   B has much to be said for it, and\n" in look(dialog(input), (40, 10), "end")
+    assert "   B has much to be said for it, and\n" in look(dialog(input), "end", size=(40, 10))
 
 
 def test_one_question_with_one_answer_needs_no_review() -> None:
@@ -154,7 +154,7 @@ def test_a_single_pick_and_free_text_replace_each_other() -> None:
 
 
 def test_a_question_may_stay_unanswered_but_not_all() -> None:
-    text = look(dialog(BOTH), keys="right right")
+    text = look(dialog(BOTH), "right right")
     assert text.count("(not answered)") == 2
     assert "   1 Send: no question is answered yet" in text
     assert replies(lambda: dialog(BOTH), "right right 1") == [OPEN]
@@ -195,7 +195,7 @@ def test_hostile_questions_are_only_text() -> None:
         ],
     }
     for size in ((20, 6), (40, 10), (80, 40)):
-        text = look(dialog({"questions": [evil]}), size)
+        text = look(dialog({"questions": [evil]}), size=size)
         assert "\x1b" not in text
         assert "\x9b" not in text
     assert "[red]Which?\n second line" in text

@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from tests.tui.dialog_host import OPEN, Host, asked, calm, look, looks, play, press, replies, settled, shown
+from tests.tui.screen_host import OPEN, Host, asked, calm, look, looks, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
 AGE: Json = {"type": "integer", "minimum": 1, "maximum": 120}
@@ -40,7 +40,7 @@ def content(keys: str, required: tuple[str, ...] = (), **fields: Json) -> Any:
 
 def test_a_form_has_a_row_for_each_field_and_says_where_answers_go() -> None:
     made = dialog(("name",), name=NAME, age=AGE, colour={**COLOUR, "default": "g"}, news=NEWS)
-    assert look(made, (60, 20)) == (
+    assert look(made, size=(60, 20)) == (
         "─── The MCP server small asks for input ────────────────────\n"
         " Who are you?\n"
         "\n"
@@ -61,7 +61,7 @@ def test_a_form_has_a_row_for_each_field_and_says_where_answers_go() -> None:
 
 def test_in_forty_columns_and_ten_rows_message_fields_and_keys_are_in_sight() -> None:
     fields = {"name": NAME, "age": AGE, "colour": COLOUR, "languages": LANGUAGES, "news": NEWS}
-    assert look(dialog(("name",), **fields), (40, 10)) == (
+    assert look(dialog(("name",), **fields), size=(40, 10)) == (
         "─── The MCP server small asks for inp… ─\n"
         " Who are you?\n"
         "\n"
@@ -73,7 +73,7 @@ def test_in_forty_columns_and_ten_rows_message_fields_and_keys_are_in_sight() ->
         "   languages: …\n"
         " Tab next · Enter edit · Esc cancel"
     )
-    seen = look(dialog(("name",), **fields), (40, 10), "up")
+    seen = look(dialog(("name",), **fields), "up", size=(40, 10))
     assert " ❯ Decline" in seen
 
 
@@ -101,7 +101,7 @@ def test_a_value_that_does_not_fit_is_explained_and_asked_for_again() -> None:
 
 def test_a_form_with_problems_is_not_sent_and_the_first_one_is_marked() -> None:
     made = dialog(("name", "age"), name=NAME, age=AGE)
-    seen = look(made, keys="tab tab enter")
+    seen = look(made, "tab tab enter")
     assert " ❯ Name*: …  ✗ Required." in seen
     assert "age*: …  ✗ Required." in seen
     assert "2 fields to correct" in seen
@@ -186,7 +186,7 @@ def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) ->
         evil: {"type": "string", "title": evil, "description": evil, "default": evil},
         "c": {"type": "string", "enum": [evil, "b"], "default": evil, "title": evil},
     }
-    seen = look(dialog(message=evil, **fields), size)
+    seen = look(dialog(message=evil, **fields), size=size)
     assert "\x1b" not in seen
     assert "\x07" not in seen
     assert "\u202e" not in seen
@@ -196,7 +196,7 @@ def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) ->
 
 def test_a_hundred_fields_and_a_long_message_leave_room_for_both() -> None:
     fields = {f"field {number}": NAME for number in range(100)}
-    seen = look(dialog(message="word " * 4_000, **fields), (80, 24), "up up")
+    seen = look(dialog(message="word " * 4_000, **fields), "up up", size=(80, 24))
     assert " ❯ Accept" in seen
     assert "more lines" in seen
 

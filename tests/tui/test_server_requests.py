@@ -10,7 +10,7 @@ from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from tests.tui.dialog_host import OPEN, asked, calm, look, replies
+from tests.tui.screen_host import OPEN, asked, calm, look, replies
 
 
 def ready(title: str, display: dict[str, Any]) -> Dialog[Answer | None]:
@@ -39,7 +39,7 @@ def sampling(text: str = "Say hello", **more: Any) -> Dialog[Answer | None]:
 
 
 def test_the_whole_address_and_the_message_are_shown() -> None:
-    assert look(address(), (60, 20)) == (
+    assert look(address(), size=(60, 20)) == (
         "─── The MCP server small asks you to open an address ───────\n"
         " https://example.com/sign-in?id=1\n"
         "\n"
@@ -67,7 +67,7 @@ def test_an_address_is_opened_left_to_the_user_declined_or_cancelled() -> None:
 
 
 def test_a_request_to_the_model_is_shown_in_full_with_its_price() -> None:
-    assert look(sampling(), (72, 24)) == (
+    assert look(sampling(), size=(72, 24)) == (
         "─── The MCP server small requests a model reply ────────────────────────\n"
         " model claude-haiku-5-5\n"
         " cost at most $0.012; at most 50 tokens of reply; $0.10 of $0.50 used\n"
@@ -114,6 +114,6 @@ def test_without_a_known_price_a_server_cannot_be_allowed_for_the_session() -> N
 @pytest.mark.parametrize("size", [(40, 10), (80, 24)])
 def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J[red]bold[/]\u202e"
-    for seen in (look(address(message=evil), size), look(sampling(evil), size, "end")):
+    for seen in (look(address(message=evil), size=size), look(sampling(evil), "end", size=size)):
         assert not {"\x1b", "\x07", "\u202e"} & set(seen)
         assert "owned" not in seen

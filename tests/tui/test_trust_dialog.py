@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.interactive.questions.kinds import EXIT, RESTRICTED, TRUSTED, ask_for_trust
 from agentcli.tui.screens.question import QuestionDialog
-from tests.tui.dialog_host import Host, calm, look, play, press, replies, shown
+from tests.tui.screen_host import Host, calm, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
 SERVERS = {"mcpServers": {"db": {"command": "npx", "args": ["-y", "db-server"]}}}
@@ -33,7 +33,7 @@ def dialog(about: TrustState | None = None) -> QuestionDialog:
 
 
 def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
-    assert look(dialog(), (70, 40)) == (
+    assert look(dialog(), size=(70, 40)) == (
         "─── Trust this folder? ───────────────────────────────────────────────\n"
         " /srv/app\n"
         "\n"
@@ -85,7 +85,7 @@ def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
 
 
 def test_in_a_known_folder_changed_files_come_first_and_are_marked() -> None:
-    text = look(dialog(state(PARTS[:2], known=True, changed=(".mcp.json",))), (80, 50))
+    text = look(dialog(state(PARTS[:2], known=True, changed=(".mcp.json",))), size=(80, 50))
     assert "Changed settings: still trust it?" in text
     assert "1 file changed since you trusted it." in text
     assert text.index(".mcp.json  (new or changed)") < text.index(".agentcli/settings.json  (known, unchanged)")
@@ -112,7 +112,7 @@ def test_hostile_content_is_only_text() -> None:
         TrustedContent(".agentcli/deep.json", "3", "[" * 100_000),
     )
     for size in ((40, 10), (100, 60)):
-        text = look(dialog(state(parts[:2])), size)
+        text = look(dialog(state(parts[:2])), size=size)
         assert "\x1b" not in text
         assert "\x9b" not in text
         assert "\x07" not in text
@@ -121,7 +121,7 @@ def test_hostile_content_is_only_text() -> None:
     assert "[red]rm" in text
     assert "<U+202E>settings.json" in text
     assert "2 second" in text
-    assert "deep.json" in look(dialog(state(parts)), (100, 60))
+    assert "deep.json" in look(dialog(state(parts)), size=(100, 60))
 
 
 def test_it_shows_the_files_of_the_store_and_changes_nothing(tmp_path: Path) -> None:

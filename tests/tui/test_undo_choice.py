@@ -6,7 +6,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from tests.tui.dialog_host import calm, look, replies
+from tests.tui.screen_host import calm, look, replies
 
 CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}
 
@@ -30,7 +30,7 @@ def test_each_answer_has_a_key_and_closing_leaves_the_file() -> None:
 
 def test_both_versions_are_shown_even_with_little_room() -> None:
     for size in ((80, 24), (40, 10)):
-        seen = look(dialog(), size)
+        seen = look(dialog(), size=size)
         for text in ("you changed a.txt too", "Line 2, as it is now:", "- mine", "+ two", "❯ 1 Keep my lines"):
             assert text in seen, size
         assert "\x1b" not in seen

@@ -15,7 +15,7 @@ from agentcli.providers.listing import KeyCheck
 from agentcli.providers.local_servers import LocalServer
 from agentcli.tui.screens.sheet import EntryLine
 from agentcli.tui.screens.welcome import WelcomeDialog
-from tests.tui.dialog_host import OPEN, Host, calm, look, play, press, replies, settled, shown
+from tests.tui.screen_host import OPEN, Host, calm, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"
 PUBLIC = EndpointAddress("https://api.anthropic.com", "default")
@@ -71,10 +71,10 @@ def test_it_reads_like_this() -> None:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
 def test_every_choice_and_the_key_line_are_visible_at_every_size(size: tuple[int, int]) -> None:
-    text = look(dialog(OLLAMA), size)
+    text = look(dialog(OLLAMA), size=size)
     for word in ("Paste an API key", "Use Ollama", "tour", "Not now"):
         assert word in text
-    typed = look(dialog(OLLAMA), size, f"k | {' '.join('abcdef')}")
+    typed = look(dialog(OLLAMA), f"k | {' '.join('abcdef')}", size=size)
     assert "••••••" in typed
     assert "abc" not in typed
 
