@@ -146,7 +146,7 @@ class Wakes:
         """Ended tasks that the model does not know of, if it may be woken for them now."""
         limit = self._max_turns()
         has_turns = limit is None or self.turns < limit
-        may_wake = has_turns and self._count < MAX_WAKES and not self._costs.is_budget_spent
+        may_wake = has_turns and self._count < MAX_WAKES and not self._costs.budget.is_spent
         return self._background.unreported() if may_wake and not self._is_running() else ()
 
     def begin(self, ids: Ids) -> tuple[ev.NoticeRaised, Message]:

@@ -109,7 +109,7 @@ class Delivery:
     def _stop_at_budget(self, event: ev.Event) -> None:
         """Abort a non-interactive submission whose budget is spent. An interactive one asks before the next request."""
         session = self._session
-        if isinstance(event, ev.UsageReported) and session.costs.is_budget_spent and not session.interactive:
+        if isinstance(event, ev.UsageReported) and session.costs.budget.is_spent and not session.interactive:
             session.abort(AbortReason.BUDGET)
 
     def write_due(self) -> None:
@@ -150,7 +150,7 @@ class Delivery:
         if session.server_notices is not None:
             yield from session.server_notices.take()
         yield from session.background.take_changes()
-        if (text := session.costs.take_budget_warning()) is not None:
+        if (text := session.costs.budget.take_warning()) is not None:
             yield warning(text, "budget")
 
     def take_call_changes(self) -> Iterator[ev.Event]:

@@ -233,7 +233,7 @@ class Session:
             interactive=self.interactive,
             charged=(parent.costs, self.agent) if parent is not None else None,
         )
-        self._explain_budget = lambda: self.costs.budget_text
+        self._explain_budget = lambda: self.costs.budget.text
         self._resume_watch()
 
     def _open_work(self) -> None:

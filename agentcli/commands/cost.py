@@ -102,10 +102,8 @@ def _summary(engine: Engine) -> str:
     lines = [f"{money(totals.cost_usd)} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
     if sentence := before(engine):
         lines.append(sentence)
-    if engine.costs.budget is not None:
-        lines.append(
-            f"The budget is {money(engine.costs.budget)} ({percent(totals.cost_usd, engine.costs.budget)} spent)."
-        )
+    if (cap := engine.costs.budget.cap) is not None:
+        lines.append(f"The budget is {money(cap)} ({percent(totals.cost_usd, cap)} spent).")
     outlook = engine.context.outlook()
     following = outlook.next_cost_usd
     if following is not None:
@@ -216,14 +214,14 @@ async def run_budget(engine: Engine, arguments: str) -> str:
     if not wanted:
         return _current_budget(engine)
     if wanted in ("off", "none", "no"):
-        engine.costs.set_budget(None)
+        engine.costs.budget.set(None)
         return _current_budget(engine)
     cap = dollars(wanted)
     if cap is None:
         raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
     if problem := _unpriced(engine):
         raise UsageError(problem)
-    engine.costs.set_budget(cap)
+    engine.costs.budget.set(cap)
     spent = engine.costs.totals.cost_usd
     beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
     return _current_budget(engine) + beyond
@@ -245,6 +243,6 @@ def _unpriced(engine: Engine) -> str:
 def _current_budget(engine: Engine) -> str:
     spent = engine.costs.totals.cost_usd
     so_far = f"{money(spent)} spent" + ("" if engine.costs.totals.fully_priced else ", plus requests of unknown price")
-    if engine.costs.budget is None:
+    if (cap := engine.costs.budget.cap) is None:
         return f"No budget is set; {so_far}. /budget 5 sets one of five dollars for this session."
-    return f"The budget is {money(engine.costs.budget)}; {so_far} ({percent(spent, engine.costs.budget)})."
+    return f"The budget is {money(cap)}; {so_far} ({percent(spent, cap)})."

@@ -46,19 +46,14 @@ class Compressed:
         import zlib
 
         data = zlib.decompressobj(zdict=_dictionary(self._similar)).decompress(self._data)
-        return marshal.loads(data)  # noqa: S302 - made by `pack` in this process
+        return marshal.loads(data)  # noqa: S302 - made by `compress` in this process
 
 
-def compress(value: Any, similar: Similar | None = None) -> Compressed | None:
-    """Compress a value; None if it is small or of an unsupported type.
+def compress(value: Any, similar: Similar | None = None) -> tuple[Compressed | None, int]:
+    """The compressed value, or None if it is small or of an unsupported type, and the number of bytes compressed.
 
-    `similar`: an object with much of the same text. The packed value keeps a reference to it.
+    `similar`: an object with much of the same text. The compressed value keeps a reference to it.
     """
-    return _pack(value, similar)[0]
-
-
-def _pack(value: Any, similar: Similar | None) -> tuple[Compressed | None, int]:
-    """The compressed value, or None, and the number of bytes compressed."""
     import zlib
 
     try:
@@ -96,7 +91,7 @@ class CompressibleField:
         value = self._slot.__get__(instance)
         if type(value) is Compressed:
             return 0
-        packed, size = _pack(value, similar)
+        packed, size = compress(value, similar)
         if packed is not None:
             self._slot.__set__(instance, packed)
         return size

@@ -178,7 +178,7 @@ class AppFrontEnd(FrontEnd):
 
         outlook = engine.context.outlook()
         about = CostNotes(
-            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget, saved(engine)
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget.cap, saved(engine)
         )
         page = CostPage(engine.costs.totals, about, lambda width: details(engine.costs.spending, width))
         await self._app.ask_on_screen(page)

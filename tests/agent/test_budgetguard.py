@@ -87,7 +87,7 @@ async def test_raising_the_budget_continues_the_interrupted_work() -> None:
         assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
         assert tool.ended == ["done", "done"], "what a reply has begun is finished"
         assert len(b.requests) == 3
-        assert b.engine.costs.budget == 5.0
+        assert b.engine.costs.budget.cap == 5.0
         resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
         assert resolved == ["allow", "allow"]
 
@@ -112,7 +112,7 @@ async def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
         assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
         events = await answered(b, b.engine.submit("go on"), "off")
         assert result_of(events).text == "Done."
-        assert b.engine.costs.budget is None
+        assert b.engine.costs.budget.cap is None
 
 
 @pytest.mark.parametrize("answer", [Answer("deny"), Answer("allow"), Answer("allow", updated_input={"answers": [1]})])
@@ -137,7 +137,7 @@ async def test_an_invalid_or_too_small_amount_is_asked_for_again() -> None:
             "$0.18 is not more than you have spent. The budget of $0.15 is spent ($0.20).",
         ]
         assert result_of(events).text == "Done."
-        assert b.engine.costs.budget == 2.0
+        assert b.engine.costs.budget.cap == 2.0
 
 
 async def test_esc_at_the_question_is_an_interruption() -> None:
@@ -178,7 +178,7 @@ async def test_a_compaction_that_uses_up_the_budget_ends_like_a_turn() -> None:
         await collect(b.engine.submit("go"))
         result = result_of(await collect(run_command(b.engine, "compact", "")))
         assert result.terminal == "max_budget_usd"
-        assert result.errors == [b.engine.costs.budget_text]
+        assert result.errors == [b.engine.costs.budget.text]
 
 
 async def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
@@ -190,7 +190,7 @@ async def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
         assert "The price of my-llama is unknown" in asked(events)[0]
         assert first_option(question) == LIFT
         assert result_of(events).text == "Done."
-        assert b.engine.costs.budget is None
+        assert b.engine.costs.budget.cap is None
 
 
 async def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:

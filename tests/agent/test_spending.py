@@ -294,21 +294,24 @@ def spent(dollars: float) -> Totals:
 
 
 def test_the_budget_warns_once_near_its_end() -> None:
-    budget = Budget(1.0)
-    assert budget.take_warning(spent(0.79)) is None
-    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1.00 is spent. At the budget the run stops."
-    assert budget.take_warning(spent(0.95)) is None
-    budget.set(1.1)
-    warned = budget.take_warning(spent(0.95), interactive=True)
-    assert warned == "$0.95 of the budget of $1.10 is spent. At the budget you are asked whether to continue.", "anew"
-    assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
-    assert Budget(None).take_warning(spent(1e9)) is None
+    totals = [spent(0.79)]
+    budget = Budget(1.0, lambda: totals[-1])
+    assert budget.take_warning() is None
+    totals.append(spent(0.80))
+    assert budget.take_warning() == "$0.80 of the budget of $1.00 is spent. At the budget the run stops."
+    assert budget.take_warning() is None
+    budget.set(0.9)
+    assert budget.take_warning() == "$0.80 of the budget of $0.90 is spent. At the budget the run stops.", "again"
+    asking = Budget(1.0, lambda: spent(0.9), interactive=True)
+    assert str(asking.take_warning()).endswith("At the budget you are asked whether to continue.")
+    assert Budget(1.0, lambda: spent(1.0)).take_warning() is None, "at the end it is not near the end"
+    assert Budget(None, lambda: spent(1e9)).take_warning() is None
 
 
 def test_an_unknown_cost_exhausts_any_budget() -> None:
     unknown = Totals().adding("m", Usage(input_tokens=1), None)
-    assert Budget(100.0).is_spent(unknown)
-    assert not Budget(None).is_spent(unknown)
+    assert Budget(100.0, lambda: unknown).is_spent
+    assert not Budget(None, lambda: unknown).is_spent
 
 
 async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
@@ -317,7 +320,7 @@ async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
               interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
     async with b.engine:
         await collect(b.engine.submit("go"))
-        b.engine.costs.set_budget(0.40)
+        b.engine.costs.budget.set(0.40)
         events = []
         async for event in b.engine.submit("again"):
             events.append(event)
@@ -325,7 +328,7 @@ async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
                 b.engine.answer(event.request_id, Answer("deny"))
         assert result_of(events).terminal == "max_budget_usd"
         assert "/budget 0.8 raises it, /budget off removes it" in result_of(events).errors[0]
-        b.engine.costs.set_budget(None)
+        b.engine.costs.budget.set(None)
         assert result_of(await collect(b.engine.submit("again"))).text == "More."
 
 
@@ -403,7 +406,7 @@ async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
         assert (await outcome(engine, "/budget")).text.startswith("No budget is set; $0.00 spent.")
         assert (await outcome(engine, "/budget $2")).text == "The budget is $2.00; $0.00 spent (0%)."
         await collect(engine.submit("hi"))
-        assert engine.costs.budget == 2.0
+        assert engine.costs.budget.cap == 2.0
         text = (await outcome(engine, "/budget 0.10")).text
         assert "(200%)" in text
         assert text.endswith("raise the budget to continue.")
@@ -411,7 +414,7 @@ async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
         assert (await outcome(engine, "/budget off")).text.startswith("No budget is set; $0.20")
         for wrong in ("x", "-1", "0", "$", "1e9", "inf"):
             assert (await outcome(engine, f"/budget {wrong}")).is_error
-        assert engine.costs.budget is None
+        assert engine.costs.budget.cap is None
 
 
 @pytest.mark.anyio

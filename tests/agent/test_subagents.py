@@ -427,7 +427,7 @@ async def test_agents_that_reach_the_budget_together_ask_once() -> None:
         async for event in stream:
             if isinstance(event, ev.PermissionRequested):
                 asked.append(event)
-                b.engine.costs.set_budget(None)
+                b.engine.costs.budget.set(None)
                 b.engine.answer(event.request_id, Answer("deny"))
         assert results(b) == ["Found."] * 3
     assert len(asked) == 1

@@ -242,7 +242,7 @@ async def test_a_budget_stop_is_not_reported_to_the_model_as_an_interruption() -
     async with b.engine:
         assert result_of(await b.run()).terminal == "max_budget_usd"
         assert not [m for m in b.engine.messages if m.origin is Origin.INTERRUPTION]
-        b.engine.costs.set_budget(None)
+        b.engine.costs.budget.set(None)
         assert result_of(await b.run("go on")).text == "Next."
     sent = str(b.requests[1]["messages"])
     assert "nterrupted" not in sent

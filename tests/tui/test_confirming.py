@@ -139,7 +139,7 @@ async def test_at_the_budget_the_session_asks_and_continues() -> None:
         d.session.answer(question.request_id, Answer("allow", updated_input={**question.input, "answers": answers}))
         await d.idle()
         assert "answer: Done." in d.shown.texts()
-        assert d.bench.engine.costs.budget == 3.0
+        assert d.bench.engine.costs.budget.cap == 3.0
 
 
 @played
@@ -150,7 +150,7 @@ async def test_a_budget_set_during_work_applies_at_once() -> None:
         d.send("go on")
         await d.until(lambda: "Long" in str(d.shown.texts()))
         d.send("/budget 2")
-        await d.until(lambda: d.bench.engine.costs.budget == 2.0)
+        await d.until(lambda: d.bench.engine.costs.budget.cap == 2.0)
         assert d.session.busy
         await d.idle()
 
@@ -172,7 +172,7 @@ def test_the_app_asks_at_the_budget_and_continues(tmp_path: Path) -> None:
         assert "All done." in test_app.shown(app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine.costs.budget == 0.3
+        assert engine.costs.budget.cap == 0.3
 
     dear = reply(call("Glob", pattern="*"), usage={"input_tokens": 100_000})
     test_app.Desk(tmp_path, dear, "All done.", max_budget_usd=0.15).play(script)

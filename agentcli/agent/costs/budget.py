@@ -33,26 +33,14 @@ Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 """Makes a question for the user from title, reason, display and input; None: non-interactive."""
 
 
-def budget_spent(cap: float | None, totals: Totals) -> bool:
-    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero."""
-    return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
-
-
-def budget_text(cap: float | None, totals: Totals) -> str:
-    if totals.fully_priced:
-        return f"Reached maximum budget (${cap or 0:g})"
-    unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
-    return (
-        f"The price of {unpriced} is unknown, so the budget of {money(cap or 0)} cannot be enforced. "
-        'Set its price in the settings ("models") or leave the budget out.'
-    )
-
-
 class Budget:
     """The most that a conversation may cost in this process, and whether the user has been warned."""
 
-    def __init__(self, cap: float | None = None) -> None:
+    def __init__(self, cap: float | None, totals: Callable[[], Totals], *, interactive: bool = False) -> None:
         self.cap = cap
+        """The limit in dollars; None: no limit."""
+        self.totals = totals
+        self._interactive = interactive
         self.asking = asyncio.Lock()
         """Held while the user is asked: several agents may reach the budget at the same time."""
         self._warned = False
@@ -62,21 +50,38 @@ class Budget:
         self.cap = cap
         self._warned = False
 
-    def is_spent(self, totals: Totals) -> bool:
-        return budget_spent(self.cap, totals)
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero."""
+        totals = self.totals()
+        return self.cap is not None and (totals.cost_usd >= self.cap or not totals.fully_priced)
 
-    def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
+    def take_warning(self) -> str | None:
         """A warning when most of the budget is spent, once."""
-        if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
+        totals = self.totals()
+        if self.cap is None or self._warned or self.is_spent or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        then = "you are asked whether to continue" if interactive else "the run stops"
+        then = "you are asked whether to continue" if self._interactive else "the run stops"
         return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
 
-    def text(self, totals: Totals, *, interactive: bool) -> str:
+    @property
+    def reason(self) -> str:
+        """Why nothing more is sent."""
+        totals = self.totals()
+        if totals.fully_priced:
+            return f"Reached maximum budget (${self.cap or 0:g})"
+        unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
+        return (
+            f"The price of {unpriced} is unknown, so the budget of {money(self.cap or 0)} cannot be enforced. "
+            'Set its price in the settings ("models") or leave the budget out.'
+        )
+
+    @property
+    def text(self) -> str:
         """Why nothing more is sent, and what to do."""
-        text = budget_text(self.cap, totals)
-        if not interactive:
+        text, totals = self.reason, self.totals()
+        if not self._interactive:
             return text
         more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
         return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
@@ -89,43 +94,37 @@ def raised(cap: float, spent: float) -> float:
 
 async def ask_about_budget(session: Session, signal: AbortSignal) -> None:
     """Before a request: when the budget is spent, ask the user; abort the submission unless they raise it."""
-    costs = session.costs
-    if not costs.is_budget_spent or signal.aborted:
+    budget = session.costs.budget
+    if not budget.is_spent or signal.aborted:
         return
 
     def ask(title: str, reason: str, display: Json, input: Json) -> UserQuestion | None:
         return session.question(title, reason, display, input, signal)
 
-    question = costs.budget_question(ask)
     try:
-        await signal.acquire(costs.budget_lock)
+        await signal.acquire(budget.asking)
     except Aborted:
         return
     try:
-        await question.ask(session.emit)
+        await BudgetQuestion(budget, ask).ask(session.emit)
     finally:
-        costs.budget_lock.release()
-    if question.stops:
+        budget.asking.release()
+    if budget.is_spent:
         session.abort(AbortReason.BUDGET)
 
 
 class BudgetQuestion:
-    """`ask()` raises, lifts or keeps the budget; afterwards `stops` tells whether nothing more may be sent."""
+    """`ask()` raises, lifts or keeps the budget."""
 
-    def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
+    def __init__(self, budget: Budget, ask: Ask) -> None:
         self._budget = budget
-        self._totals = totals
         self._ask = ask
         self._offers: dict[str, float] = {}
         """Caps in dollars by the labels of their options."""
 
-    @property
-    def stops(self) -> bool:
-        return self._budget.is_spent(self._totals())
-
     async def ask(self, emit: EmitEvent) -> None:
         problem = ""
-        while self.stops:
+        while self._budget.is_spent:
             question = self._question(problem)
             shown = {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
             asking = self._ask(question["question"], question["question"], shown, {"questions": [question]})
@@ -137,7 +136,7 @@ class BudgetQuestion:
             problem = self._take(said)
 
     def _question(self, problem: str) -> Json:
-        totals, cap = self._totals(), self._budget.cap or 0.0
+        totals, cap = self._budget.totals(), self._budget.cap or 0.0
         spent = money(totals.cost_usd)
         if totals.fully_priced:
             offered = raised(cap, totals.cost_usd)
@@ -146,7 +145,7 @@ class BudgetQuestion:
             self._offers[go_on] = offered
             about = "The task continues."
         else:
-            text, go_on, about = budget_text(cap, totals), LIFT, "Further costs have no limit."
+            text, go_on, about = self._budget.reason, LIFT, "Further costs have no limit."
         options = [
             {"label": go_on, "description": about},
             {"label": STOP, "description": "Nothing is lost: a later prompt can continue."},
@@ -155,7 +154,7 @@ class BudgetQuestion:
 
     def _take(self, said: str) -> str:
         """Apply the user's answer; returns the problem with it, "" if there is none."""
-        totals = self._totals()
+        totals = self._budget.totals()
         if said == LIFT or said.lower() in ("off", "none"):
             self._budget.set(None)
             return ""

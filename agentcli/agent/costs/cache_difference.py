@@ -38,33 +38,31 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
     explains itself."""
     if before.model != now.model:
         yield "the model", f"it was changed from {before.model} to {now.model}"
-    if before.effort != now.effort:
-        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
-    if before.fast != now.fast:
-        yield changed_speed(now.fast)
-    if before.tools is not now.tools:
-        yield from changed_tools(_by_name(before.tools), _by_name(now.tools))
-    if before.system is not now.system and before.system != now.system:
-        same = sum(takewhile(bool, map(str.__eq__, before.system, now.system)))
-        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
-    if _thinking(before) != _thinking(now):
-        same_mode = before.thinking.mode == now.thinking.mode
-        changed = (
-            "its budget was changed"
-            if same_mode
-            else f"it was changed from {before.thinking.mode} to {now.thinking.mode}"
-        )
-        yield "the thinking setting", changed
+    yield from _changed_alike(before, now, _by_name(before.tools), _by_name(now.tools))
     if before.forbid_tools != now.forbid_tools:
         yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
 
 
-def changed_speed(fast: bool) -> tuple[str, str]:
-    return "the speed", f"fast mode was turned {'on' if fast else 'off'}"
+def _changed_alike(
+    before: Request | Front, now: Request | Front, tools_before: Mapping[str, object], tools_now: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    """Differences in what requests and fronts have alike, in the order in which the cache reads them."""
+    if before.effort != now.effort:
+        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
+    if before.fast != now.fast:
+        yield "the speed", f"fast mode was turned {'on' if now.fast else 'off'}"
+    if before.tools is not now.tools:
+        yield from changed_tools(tools_before, tools_now)
+    if before.system is not now.system and before.system != now.system:
+        same = _same(before.system, now.system)
+        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
+    if _thinking(before.thinking) != _thinking(now.thinking):
+        modes = before.thinking.mode, now.thinking.mode
+        changed = "its budget was changed" if modes[0] == modes[1] else f"it was changed from {modes[0]} to {modes[1]}"
+        yield "the thinking setting", changed
 
 
-def _thinking(request: Request) -> tuple[str, int | None]:
-    thinking = request.thinking
+def _thinking(thinking: Thinking) -> tuple[str, int | None]:
     return (thinking.mode, (thinking.budget_tokens or USUAL_THINKING_BUDGET) if thinking.mode == "enabled" else None)
 
 
@@ -257,18 +255,7 @@ def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
 
 def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
     """Differences: name and reason. The reason is "" unless the change explains itself."""
-    if before.effort != now.effort:
-        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
-    if before.fast != now.fast:
-        yield changed_speed(now.fast)
-    yield from changed_tools(dict(before.tools), dict(now.tools))
-    if before.system != now.system:
-        same = _same(before.system, now.system)
-        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
-    if before.thinking != now.thinking:
-        modes = before.thinking.mode, now.thinking.mode
-        changed = "its budget was changed" if modes[0] == modes[1] else f"it was changed from {modes[0]} to {modes[1]}"
-        yield "the thinking setting", changed
+    yield from _changed_alike(before, now, dict(before.tools), dict(now.tools))
     if before.context != now.context:
         yield "the instructions before all messages", ""
 

@@ -93,7 +93,7 @@ class ServerSampling:
     # ---------------------------------------------------------------------------------------------------- decision
 
     def _plan(self, request: SamplingRequest) -> _Plan:
-        if self._session.costs.is_budget_spent:
+        if self._session.costs.budget.is_spent:
             raise _Refused("the session's budget is spent")
         messages = _wire_messages(request)
         size = len(request.system) + sum(len(message.content.text) for message in request.messages)
