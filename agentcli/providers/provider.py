@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING
 from agentcli.core.abort import AbortSignal
 from agentcli.core.append_only import RunningValue
 from agentcli.core.files.bounded_read import is_too_deep
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import slotted
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
 from agentcli.core.text.format import elapsed, token_count
-from agentcli.core.usage import Usage
 from agentcli.providers.accumulate import Accumulator, StreamError
 from agentcli.providers.attempt import Attempt
 from agentcli.providers.base import (
@@ -88,17 +86,6 @@ class _RequestProgress:
         return old
 
 
-@frozen
-class _FailedAttempt:
-    """The outcome of an attempt without a complete reply; private to this module."""
-
-    failure: Failure
-    usage: Usage
-    model: str
-    started: bool
-    body: Json
-
-
 class MessagesProvider:
     """Implements `Provider` on any transport."""
 
@@ -145,27 +132,34 @@ class MessagesProvider:
         if self._windows is not None:
             self._windows.ask(progress.model)
         while True:
-            lost: _FailedAttempt | None = None
-            async with aclosing(self._attempt(request, progress, signal)) as events:
-                async for event in events:
-                    if isinstance(event, _FailedAttempt):
-                        lost = event
-                    else:
-                        yield event
-            if lost is None:
+            body, betas = self._fit(request, progress)
+            taken = partial(self._tool_ids.of, request.append_only)
+            reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
+            failure = aborted()
+            if not signal.aborted:
+                attempt = Attempt(self._transport.events(body, betas, signal), self._timeouts, signal)
+                try:
+                    while not reply.finished:
+                        item = await attempt.next()
+                        for event in (item,) if isinstance(item, Quiet) else _events_of(item, reply, request):
+                            yield event
+                    return
+                except TransportFailure as error:
+                    failure = error.failure
+                except StreamError as error:
+                    failure = broken(str(error))
+                finally:
+                    await attempt.close(whole=reply.finished)
+            if failure.kind is FailureKind.ABORTED:
+                yield Failed(failure, reply.usage, reply.model)
                 return
-            if lost.failure.kind is FailureKind.ABORTED:
-                yield Failed(lost.failure, lost.usage, lost.model)
-                return
-            if lost.started:
-                yield Broken(lost.failure, lost.usage, lost.model)
-            progress.count(lost.failure, started=lost.started)
-            step = await self._next_step(progress, lost)
-            if isinstance(step, Failed):
-                yield step
-                return
+            if reply.started:
+                yield Broken(failure, reply.usage, reply.model)
+            step = await self._next_step(progress, failure, reply, body)
             if step is not None:
                 yield step
+            if isinstance(step, Failed):
+                return
             if isinstance(step, Waiting) and not await signal.sleep(step.seconds):
                 yield Failed(aborted(), model=progress.model)
                 return
@@ -178,37 +172,6 @@ class MessagesProvider:
         first = ready[0] if ready else 0
         return _RequestProgress(models[first], models[first + 1 :])
 
-    async def _attempt(
-        self, request: Request, progress: _RequestProgress, signal: AbortSignal
-    ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
-        """One attempt. Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
-        body, betas = self._fit(request, progress)
-        taken = partial(self._tool_ids.of, request.append_only)
-        reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
-        if signal.aborted:
-            yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)
-            return
-        attempt = Attempt(self._transport.events(body, betas, signal), self._timeouts, signal)
-        failure: Failure | None = None
-        try:
-            while not reply.finished:
-                item = await attempt.next()
-                if isinstance(item, Quiet):
-                    yield item
-                    continue
-                if item is not None and request.raw_events and not is_too_deep(item):
-                    yield Raw(item)
-                for event in reply.end_of_stream() if item is None else reply.feed(item):
-                    yield event
-        except TransportFailure as error:
-            failure = error.failure
-        except StreamError as error:
-            failure = broken(str(error))
-        finally:
-            await attempt.close(whole=reply.finished)
-        if failure is not None:
-            yield _FailedAttempt(failure, reply.usage, reply.model, reply.started, body)
-
     def _fit(self, request: Request, progress: _RequestProgress) -> tuple[Json, tuple[str, ...]]:
         info, learned = self._catalog.get(progress.model), self._learned.get(progress.model)
         known = (info.max_output, learned.max_output if learned else None, progress.max_tokens)
@@ -216,16 +179,16 @@ class MessagesProvider:
         return build_body(request, info, learned.dropped if learned else ())
 
     async def _next_step(
-        self, progress: _RequestProgress, lost: _FailedAttempt
+        self, progress: _RequestProgress, failure: Failure, reply: Accumulator, body: Json
     ) -> Waiting | FellBack | Dropped | Failed | None:
         """The event after a failed attempt; None: retry immediately without an event."""
-        failure = lost.failure
+        progress.count(failure, started=reply.started)
         if failure.kind is FailureKind.AUTHENTICATION and not progress.renewed:
             progress.renewed = True
             if await self._transport.renew():
                 return None
-        if failure.status in (400, 403, 422) and not lost.started:
-            dropped = self._lower_output(progress, lost) or self._learn(progress.model, failure, lost.body)
+        if failure.status in (400, 403, 422) and not reply.started:
+            dropped = self._lower_output(progress, failure, body) or self._learn(progress.model, failure, body)
             if dropped is not None:
                 return dropped
         policy, given_up = self._policy, failure
@@ -244,7 +207,7 @@ class MessagesProvider:
                 given_up = _too_long_to_wait(failure)
         if progress.fallbacks and is_worth_fallback(failure):
             return self._fall_back(progress, failure)
-        return Failed(given_up, model=lost.model)
+        return Failed(given_up, model=reply.model)
 
     def _fall_back(self, progress: _RequestProgress, failure: Failure, *, rest: bool = True) -> FellBack:
         """Continue with the next model. `rest`: start a cooldown, in which later requests go to it directly."""
@@ -254,9 +217,9 @@ class MessagesProvider:
         old = progress.fall_back()
         return FellBack(old, progress.model, failure.message)
 
-    def _lower_output(self, progress: _RequestProgress, lost: _FailedAttempt) -> Dropped | None:
+    def _lower_output(self, progress: _RequestProgress, failure: Failure, body: Json) -> Dropped | None:
         """Lower the output limit to the room in the context, for this request only."""
-        room = output_room(lost.failure.detail, lost.body)
+        room = output_room(failure.detail, body)
         if room is None:
             return None
         progress.max_tokens = room
@@ -280,6 +243,13 @@ class MessagesProvider:
             return None  # Only these are granted to some accounts and not to others.
         learned.dropped.add(feature)
         return Dropped(feature.value, dropped_message(feature), model, requested=feature in REQUESTED_FEATURES)
+
+
+def _events_of(item: Json | None, reply: Accumulator, request: Request) -> Iterator[ModelEvent]:
+    """The events that one item of the transport means; None is the end of the body. Raises `StreamError`."""
+    if item is not None and request.raw_events and not is_too_deep(item):
+        yield Raw(item)
+    yield from reply.end_of_stream() if item is None else reply.feed(item)
 
 
 def _with_tool_ids(ids: set[str], message: Json) -> set[str]:
