@@ -23,9 +23,9 @@ async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerato
             print(event.text)
     """
     async with build_engine(options or Options()) as engine:
-        if engine.mcp is not None:
-            engine.mcp.start()
-            await engine.mcp.wait_for_start(_SERVER_SECONDS)
+        if engine.session.mcp is not None:
+            engine.session.mcp.start()
+            await engine.session.mcp.wait_for_start(_SERVER_SECONDS)
         async with aclosing(engine.submit(prompt)) as events:
             async for event in events:
                 yield event

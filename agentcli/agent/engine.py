@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import CompactArguments
-from agentcli.agent.plugins import SessionPlugins
-from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
@@ -24,23 +22,19 @@ from agentcli.agent.session import Session
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.core.processes.launch import Launcher
-from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFile
-from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.catalog import Catalog, no_fast_mode
+from agentcli.providers.catalog import no_fast_mode
 from agentcli.tools.builtin import title_of
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.requests import ServerQuestions
-    from agentcli.agent.mcp.updates import ServerCost, ServerNotices
+    from agentcli.agent.mcp.updates import ServerCost
     from agentcli.agent.tool_host import SessionToolHost
-    from agentcli.mcp.servers import McpServers
     from agentcli.session.load import SessionDetails
     from agentcli.session.recent_messages import EarlierPart
 
@@ -91,16 +85,6 @@ class Engine:
         return self.session.controller is not None
 
     @property
-    def is_model_working(self) -> bool:
-        """Whether a submission runs that calls the model, and is not only a command of the user."""
-        return self.session.is_model_working
-
-    @property
-    def command_signal(self) -> AbortSignal | None:
-        """Signal that stops the user's own command; None for one that runs beside the model's work."""
-        return self.session.command_signal
-
-    @property
     def messages(self) -> tuple[Message, ...]:
         """All messages. The first call in a long resumed session may read its earlier part, which blocks for seconds;
         `all_messages`, `message_count` and `recent_messages` never block."""
@@ -124,15 +108,6 @@ class Engine:
         return self.session.log.messages
 
     @property
-    def denials(self) -> list[dict[str, Any]]:
-        return list(self.session.denials)
-
-    @property
-    def todos(self) -> list[Json]:
-        """The task list as the model last wrote it, including before the session was resumed."""
-        return list(self.session.todos)
-
-    @property
     def profile(self) -> Profile:
         return self.session.settings.profile
 
@@ -153,56 +128,12 @@ class Engine:
     @property
     def fast_mode_problem(self) -> str:
         """Why fast mode is not available for the model; "" if it is."""
-        info = self.catalog.get(self.model)
+        info = self.session.catalog.get(self.model)
         if info.fast_price is None:
-            return no_fast_mode(self.catalog, info)
+            return no_fast_mode(self.session.catalog, info)
         if info.id in self.session.settings.without_fast_mode:
             return f"The server refused fast mode for {info.id}."
         return ""
-
-    @property
-    def catalog(self) -> Catalog:
-        return self.session.catalog
-
-    @property
-    def notes(self) -> Notes | None:
-        """The project's memory; None: it is off."""
-        return self.session.notes
-
-    @property
-    def definitions(self) -> Library | None:
-        """Commands, skills, agents and output styles from files; read again with every submission."""
-        return self.session.definitions
-
-    @property
-    def plugins(self) -> SessionPlugins | None:
-        """Python plugins; None: they are off."""
-        return self.session.plugins
-
-    @property
-    def mcp(self) -> McpServers | None:
-        """MCP servers; None: there are none."""
-        return self.session.mcp
-
-    @property
-    def server_notices(self) -> ServerNotices | None:
-        """Notices about MCP servers, for a session that waits for a prompt; None: there are no servers."""
-        return self.session.server_notices
-
-    @property
-    def server_questions(self) -> ServerQuestions | None:
-        """Questions of MCP servers outside of a model's turn; None: there are no servers."""
-        return self.session.server_questions
-
-    @property
-    def hooks(self) -> Hooks:
-        """The active hooks."""
-        return self.session.hooks
-
-    @property
-    def output_style(self) -> str:
-        """The output style of this session; "" for the default one."""
-        return self.session.output_style
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
@@ -235,14 +166,9 @@ class Engine:
         return self.session.tool_context.results_dir
 
     @property
-    def interactive(self) -> bool:
-        """Whether a user can answer questions; if not, prompts may come from a program or from an untrusted sender."""
-        return self.session.interactive
-
-    @property
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for the user's approval of the summary."""
-        return self.interactive and self.session.settings.tuning.compact_preview
+        return self.session.interactive and self.session.settings.tuning.compact_preview
 
     @property
     def wakes_automatically(self) -> bool:
@@ -385,12 +311,12 @@ class Engine:
             self._store.record(ev.SubmissionInterrupted(steering=reason is AbortReason.INTERRUPT))
 
     def set_model(self, model: str) -> None:
-        self._change_profile(model=self.catalog.resolve(model))
+        self._change_profile(model=self.session.catalog.resolve(model))
         self.context.change_count += 1
 
     def set_small_model(self, model: str) -> None:
         """Set the model for side jobs."""
-        self._change_profile(small_model=self.catalog.resolve(model))
+        self._change_profile(small_model=self.session.catalog.resolve(model))
 
     def set_effort(self, effort: Effort | None) -> None:
         self._change_profile(effort=effort)

@@ -230,7 +230,7 @@ async def run_budget(engine: Engine, arguments: str) -> str:
 def _unpriced(engine: Engine) -> str:
     """Why a budget cannot be enforced: models without a known price. "" if all prices are known."""
     models = (engine.model, *engine.profile.fallback_models, engine.profile.advisor)
-    unknown = [model for model in models if model and engine.catalog.get(model).price is None]
+    unknown = [model for model in models if model and engine.session.catalog.get(model).price is None]
     unknown += [name for name, used in engine.costs.totals.by_model.items() if used.unpriced_requests]
     if not unknown:
         return ""

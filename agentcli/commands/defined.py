@@ -128,8 +128,8 @@ def _submit_text(
 
 
 def _fail(owned: Owned, engine: Engine, error: Exception) -> Event:
-    if engine.plugins is not None:
-        engine.plugins.fail(owned.source, f"the command /{owned.part.name}", error)
+    if engine.session.plugins is not None:
+        engine.session.plugins.fail(owned.source, f"the command /{owned.part.name}", error)
     return fail(plain_line(f"/{owned.part.name} failed: {type(error).__name__}: {error}", 400))
 
 

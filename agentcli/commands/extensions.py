@@ -31,7 +31,7 @@ SKILLS_MANUAL = Manual(
 async def run_skills(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     await engine.live_files.refresh()
     wanted = arguments.strip().lower()
-    known = list(engine.definitions.skills.values()) if engine.definitions is not None else []
+    known = list(engine.session.definitions.skills.values()) if engine.session.definitions is not None else []
     found = [skill for skill in known if wanted in f"{skill.name} {skill.description}".lower()]
     if not known:
         return "There are no skills. Put one into .agentcli/skills/NAME/SKILL.md."
@@ -76,7 +76,7 @@ PLUGINS_MANUAL = Manual(
 
 
 async def run_plugins(engine: Engine, arguments: str) -> str:
-    plugins = engine.plugins
+    plugins = engine.session.plugins
     if plugins is None:
         raise UsageError("Plugins are off.")
     if arguments not in ("", "reload"):
@@ -164,7 +164,7 @@ def hook_rows(engine: Engine, inactive: Sequence[Inactive] = ()) -> list[HookRow
         for hook in inactive
         if hook.kind == "hook"
     ]
-    for rule, last in engine.hooks.listing():
+    for rule, last in engine.session.hooks.listing():
         command = shown_command(rule.action) if isinstance(rule.action, str) else rule.title
         ended = f"{last.outcome.replace('_', ' ')}, {duration(last.duration_ms / 1000)}" if last is not None else ""
         rows.append(HookRow(rule.event, plain_line(rule.matcher, 200), command, plain_line(rule.source, 200), ended))

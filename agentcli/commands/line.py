@@ -83,7 +83,7 @@ def run_command(
 
 
 async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
-    if name.startswith("mcp__") and not all(server.start_ended for server in engine.mcp or ()):
+    if name.startswith("mcp__") and not all(server.start_ended for server in engine.session.mcp or ()):
         yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
         return
     meant = near(name, engine)

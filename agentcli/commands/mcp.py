@@ -50,7 +50,7 @@ MAX_TOOLS = 500
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
     await engine.live_files.refresh_settings()
-    servers, text = engine.mcp, arguments.strip()
+    servers, text = engine.session.mcp, arguments.strip()
     if servers is None or not list(servers):
         return LATER if engine.live_files.is_stale else NONE
     server = servers.get(text) if text else None
@@ -130,7 +130,7 @@ async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> st
 
 
 async def _stoppable(engine: Engine, work: Awaitable[None]) -> None:
-    signal = engine.command_signal
+    signal = engine.session.command_signal
     await (work if signal is None else signal.run(work))
 
 

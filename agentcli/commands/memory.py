@@ -41,7 +41,7 @@ class MemoryFile:
 
 
 def list_files(engine: Engine) -> list[MemoryFile]:
-    notes = engine.notes.listed() if engine.notes is not None else []
+    notes = engine.session.notes.listed() if engine.session.notes is not None else []
     found = [
         MemoryFile(note.name, note.path, note.size, "the index" if note.name == INDEX else "", is_note=True)
         for note in notes
@@ -64,9 +64,9 @@ def find_file(engine: Engine, name: str) -> MemoryFile:
         return last[0]
     if len(last) > 1:
         raise AgentError(f"Several files are called {plain_line(wanted)}. Give the path of one, as /memory lists it.")
-    if not name and engine.notes is not None:
-        return MemoryFile(INDEX, engine.notes.folder / INDEX, is_note=True, exists=False)
-    if engine.notes is None and not name:
+    if not name and engine.session.notes is not None:
+        return MemoryFile(INDEX, engine.session.notes.folder / INDEX, is_note=True, exists=False)
+    if engine.session.notes is None and not name:
         raise AgentError('Memory is off ("memory": false in the settings).')
     raise AgentError(f"There is no note and no instruction file {plain_line(wanted)}. /memory lists them.")
 
@@ -185,10 +185,10 @@ def _list(engine: Engine) -> str:
     notes = [file for file in files if file.is_note]
     others = [file for file in files if not file.is_note]
     lines = []
-    if engine.notes is None:
+    if engine.session.notes is None:
         lines.append('Memory is off ("memory": false in the settings).')
     else:
-        lines.append(f"Memory of this project, in {plain_line(str(engine.notes.folder), 400)}:")
+        lines.append(f"Memory of this project, in {plain_line(str(engine.session.notes.folder), 400)}:")
         lines += map(_file_row, notes) if notes else ["  no notes yet"]
     lines += ["Instruction files:", *(map(_file_row, others) if others else ["  none"])]
     return "\n".join(lines)
@@ -244,7 +244,7 @@ holds.
 
 async def run_init(engine: Engine, arguments: str, typed: str = "", added: str = "") -> AsyncGenerator[Event, None]:
     prompt = await asyncio.to_thread(_init_prompt, engine.root, "\n\n".join(filter(None, (arguments.strip(), added))))
-    rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.interactive else []
+    rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.session.interactive else []
     # An ask rule, so that the user is asked even in modes that allow edits.
     engine.permissions.change("session", "ask", add=rules, source="/init, which always asks first")
     try:

@@ -40,7 +40,7 @@ async def run_mode(engine: Engine, arguments: str, front_end: FrontEnd) -> str |
     wanted = next((mode for mode in PermissionMode if typed in (mode.value.lower(), mode.label)), None)
     if wanted is None:
         raise UsageError(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
-    if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
+    if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.session.interactive:
         # A program may pass on prompts of others, which must not widen their own permissions.
         raise UsageError("In a non-interactive run, set the mode at the start: --permission-mode.")
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:

@@ -77,7 +77,7 @@ MODEL_MANUAL = Manual(
 
 async def run_model(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
     """The chosen effort stays: each model gets the nearest level that it supports."""
-    known = engine.catalog.known_ids()
+    known = engine.session.catalog.known_ids()
     if not arguments and front_end.has_pages:
         if (name := await front_end.page("model", engine)) is not None:
             # The page has shown the price: no need to confirm it again.
@@ -89,9 +89,9 @@ async def run_model(engine: Engine, arguments: str, front_end: FrontEnd) -> str 
     arguments, at_once = without_now(arguments)
     if len(arguments.split()) != 1:
         raise UsageError("Give one name: /model NAME.")
-    if problem := engine.catalog.refusal(arguments):
+    if problem := engine.session.catalog.refusal(arguments):
         raise UsageError(problem)
-    info = engine.catalog.get(arguments)
+    info = engine.session.catalog.get(arguments)
     near = get_close_matches(info.id, [*known, *ALIASES], n=2, cutoff=0.75) if not info.known else []
     if near:
         raise UsageError(f"There is no model {plain_line(arguments)}. Did you mean {' or '.join(near)}?")
@@ -122,7 +122,7 @@ EFFORT_MANUAL = Manual(
 
 async def run_effort(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
     """A level that the model does not support becomes the nearest one."""
-    info = engine.catalog.get(engine.model)
+    info = engine.session.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
     if not wanted and front_end.has_pages:
@@ -154,7 +154,7 @@ async def run_effort(engine: Engine, arguments: str, front_end: FrontEnd) -> str
 
 
 def _current_effort(engine: Engine) -> str:
-    info = engine.catalog.get(engine.model)
+    info = engine.session.catalog.get(engine.model)
     if engine.effort is not None:
         return f"The effort is {engine.effort}."
     default = f" ({info.default_effort} for {info.id})" if info.default_effort else ""
@@ -189,7 +189,7 @@ async def run_fast(engine: Engine, arguments: str) -> str | AsyncGenerator[Event
 
 
 def _fast_status(engine: Engine) -> str:
-    info = engine.catalog.get(engine.model)
+    info = engine.session.catalog.get(engine.model)
     if not engine.is_fast or info.fast_price is None:
         return f"Fast mode is off. {engine.fast_mode_problem}".rstrip()
     instead = f", instead of {_rates(info.price)}" if info.price is not None else ""
@@ -207,7 +207,7 @@ THINKING_MANUAL = Manual(
 
 
 async def run_thinking(engine: Engine, arguments: str) -> str | AsyncGenerator[Event, None]:
-    info = engine.catalog.get(engine.model)
+    info = engine.session.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
     unknown = f"No thinking mode is sent to {info.id}: agentcli does not know which ones it has."

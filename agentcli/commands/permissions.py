@@ -67,7 +67,7 @@ def _answer(engine: Engine, arguments: str) -> str:
         return _tested(engine, rest)
     if name not in ("add", "edit", "remove"):
         raise UsageError(_USAGE)
-    if not engine.interactive:
+    if not engine.session.interactive:
         # In a non-interactive run the prompt may be text of others.
         raise UsageError("Rules can only be changed in an interactive session. Edit the settings file instead.")
     line = _parsed(rest)
@@ -112,7 +112,7 @@ def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
             lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{means}{uses}")
     if not entries:
         lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
-    denials = engine.denials
+    denials = engine.session.denials
     if denials:
         lines += ["", "Refused in this session:"]
         lines += [

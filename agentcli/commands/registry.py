@@ -63,7 +63,7 @@ COMMANDS: tuple[Command, ...] = (
         module="model",
         concurrent=True,
         pages=("",),
-        completes=lambda engine, _front_end: engine.catalog.known_ids(),
+        completes=lambda engine, _front_end: engine.session.catalog.known_ids(),
     ),
     Command(
         "effort",
@@ -72,7 +72,7 @@ COMMANDS: tuple[Command, ...] = (
         module="model",
         concurrent=True,
         pages=("",),
-        completes=lambda engine, _front_end: (*engine.catalog.get(engine.model).efforts, "auto"),
+        completes=lambda engine, _front_end: (*engine.session.catalog.get(engine.model).efforts, "auto"),
     ),
     Command(
         "fast",
@@ -88,7 +88,7 @@ COMMANDS: tuple[Command, ...] = (
         "[adaptive|enabled|disabled [now]]",
         module="model",
         concurrent=True,
-        completes=lambda engine, _front_end: engine.catalog.get(engine.model).thinking,
+        completes=lambda engine, _front_end: engine.session.catalog.get(engine.model).thinking,
     ),
     Command(
         "mode",
@@ -218,15 +218,15 @@ COMMANDS: tuple[Command, ...] = (
 def _styles(engine: Engine) -> Iterable[StyleFile]:
     from agentcli.definitions.library import all_styles
 
-    return all_styles(engine.definitions).values()
+    return all_styles(engine.session.definitions).values()
 
 
 def _mcp_completions(engine: Engine) -> ArgumentValues:
-    if engine.mcp is None:
+    if engine.session.mcp is None:
         return ()
     from agentcli.commands.mcp import completions as server_completions
 
-    return server_completions(engine.mcp)
+    return server_completions(engine.session.mcp)
 
 
 _BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))
@@ -234,26 +234,29 @@ _BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *c
 
 def reserve_names(engine: Engine) -> None:
     """Reserve the built-in names, which definitions of the session cannot use."""
-    if engine.definitions is not None:
-        engine.definitions.reserved = _BUILT_IN
+    if engine.session.definitions is not None:
+        engine.session.definitions.reserved = _BUILT_IN
 
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
     """All commands of a session: built-in ones, commands and skills from files, commands of plugins, prompts of MCP
     servers."""
-    if engine is None or (engine.definitions is None and engine.plugins is None and engine.mcp is None):
+    if engine is None:
+        return COMMANDS
+    definitions, added, servers = engine.session.definitions, engine.session.plugins, engine.session.mcp
+    if definitions is None and added is None and servers is None:
         return COMMANDS
     from agentcli.commands.defined import rows_from_files, rows_from_plugins, untrusted_rows
 
     found: dict[str, Command] = {}
-    files = () if engine.definitions is None else rows_from_files(engine.definitions)
-    plugins = () if engine.plugins is None else rows_from_plugins(engine.plugins)
+    files = () if definitions is None else rows_from_files(definitions)
+    plugins = () if added is None else rows_from_plugins(added)
     prompts: Iterable[Command] = ()
-    if engine.mcp is not None:
+    if servers is not None:
         from agentcli.commands.from_mcp import rows_from_servers
 
-        prompts = rows_from_servers(engine.mcp)
-    untrusted = () if engine.definitions is None else untrusted_rows(engine.definitions)
+        prompts = rows_from_servers(servers)
+    untrusted = () if definitions is None else untrusted_rows(definitions)
     for row in (*files, *plugins, *prompts, *untrusted):
         if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)

@@ -97,8 +97,8 @@ DEFAULT_STYLE = "default"
 async def run_output_style(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     if engine is not None:
         await engine.live_files.refresh()
-    styles = await asyncio.to_thread(all_styles, engine.definitions if engine is not None else None)
-    current = (engine.output_style if engine is not None else "") or DEFAULT_STYLE
+    styles = await asyncio.to_thread(all_styles, engine.session.definitions if engine is not None else None)
+    current = (engine.session.output_style if engine is not None else "") or DEFAULT_STYLE
     name = arguments.strip().lower()
     if not name:
         picked = await front_end.choose(f"Output style (now {current})", _style_choices(styles))

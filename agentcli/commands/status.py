@@ -57,7 +57,7 @@ def _not_active(inactive: Sequence[Inactive]) -> list[tuple[str, str]]:
 
 
 def _own_effort(engine: Engine) -> str:
-    default = engine.catalog.get(engine.profile.model).default_effort
+    default = engine.session.catalog.get(engine.profile.model).default_effort
     return f"auto: {default}" if default else "auto"
 
 

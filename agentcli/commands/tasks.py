@@ -37,7 +37,7 @@ TODOS_MANUAL = Manual(
 
 
 async def run_todos(engine: Engine, _arguments: str) -> str:
-    todos = engine.todos
+    todos = engine.session.todos
     if not todos:
         return "There are no todos."
     done = sum(1 for todo in todos if todo.get("status") == "completed")
@@ -58,7 +58,7 @@ async def run_agents(engine: Engine, _arguments: str) -> str:
     parts = ["\n".join(line for _name, spec in sorted(available.items()) for line in _spec_lines(spec))]
     if running := engine.agents.running:
         parts.append("\n".join(["Running:", *(f"  {_running_line(one)}" for one in running)]))
-    found = () if engine.definitions is None else engine.definitions.problems
+    found = () if engine.session.definitions is None else engine.session.definitions.problems
     if problems := [f"  {plain_line(str(problem), 300)}" for problem in found if problem.kind == "agents"]:
         parts.append("\n".join(["Not usable as written:", *problems]))
     return "\n\n".join(parts)

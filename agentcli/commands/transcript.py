@@ -127,7 +127,7 @@ async def run_export(engine: Engine, arguments: str) -> str:
     details = await engine.session_details()
     paragraphs = await in_thread(markdown, messages, engine.title_of, details.calls, thinking=_THINKING in words)
     text = "\n\n".join((*heading(messages, details, engine.model), *paragraphs)) + "\n"
-    if engine.interactive:
+    if engine.session.interactive:
         path = await in_thread(_write, engine, name, text)
         return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}. {_FOUND_BY_SEARCHES}"
     if name:

@@ -39,7 +39,7 @@ class ConflictChoices:
         """Whether the user closed a question, which cancels the command."""
 
     async def run(self) -> AsyncGenerator[Event, None]:
-        if not self._engine.interactive:
+        if not self._engine.session.interactive:
             return
         plan = await self._engine.files.undo_plan(self._again)
         self.choices = UndoChoices(prompt_id=plan.prompt_id)

@@ -145,12 +145,12 @@ class HeadlessSession:
 
     async def _connect_servers(self) -> None:
         """Wait for the MCP servers before the first prompt, so that the model has their tools. A signal ends it."""
-        servers = self._engine.mcp
+        servers = self._engine.session.mcp
         if servers is not None and not self._servers_awaited:
             self._servers_awaited = True
             await wait_for_servers(servers, self._stopped, self._notices)
-            if self._engine.server_notices is not None:
-                self._engine.server_notices.take()  # they were just reported
+            if self._engine.session.server_notices is not None:
+                self._engine.session.server_notices.take()  # they were just reported
 
     async def _without_background(self, result: Result) -> Result:
         """Wait for background tasks if requested, end those that still run, and put the outcome into the result."""

@@ -105,8 +105,8 @@ class SessionDriver:
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
-        if engine.mcp is not None and self._earlier_servers is not None:
-            engine.mcp.follow(self._earlier_servers)
+        if engine.session.mcp is not None and self._earlier_servers is not None:
+            engine.session.mcp.follow(self._earlier_servers)
             self._earlier_servers = None
         reserve_names(engine)
         self._view.show_opened(engine)
@@ -160,8 +160,8 @@ class SessionDriver:
             if engine is not None:
                 await engine.aclose(reason, ends_servers=is_exit)
         finally:
-            if engine is not None and engine.mcp is not None and not is_exit:
-                await self._end_servers(engine.mcp)
+            if engine is not None and engine.session.mcp is not None and not is_exit:
+                await self._end_servers(engine.session.mcp)
             if is_exit and self._ending:
                 await asyncio.wait(self._ending)
 
@@ -419,7 +419,7 @@ class SessionDriver:
         from agentcli.commands.line import CommandLine, ShellLine, parse_line
 
         match parse_line(draft.expanded(), engine):
-            case ShellLine() as line if engine.is_model_working:
+            case ShellLine() as line if engine.session.is_model_working:
                 # The user's shell lines wait for one another, not for the model.
                 return self._run_shell_line(engine, line.command)
             case CommandLine() as line if line.command is not None and line.command.concurrent:
@@ -484,7 +484,7 @@ class SessionDriver:
         async def notify_hooks(engine: Engine) -> None:
             await asyncio.sleep(IDLE_SECONDS)
             if engine.message_count:
-                engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+                engine.session.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
 
         async def watch(engine: Engine) -> None:
             await asyncio.gather(show_commands(engine), note_files(engine), notify_hooks(engine))
@@ -500,13 +500,13 @@ class SessionDriver:
                 for notice in await plugins.wait_for_notices():
                     self.note(notice.text, notice.level)
 
-        if engine.plugins is not None:
-            self._create_task(note_plugins(engine.plugins))
+        if engine.session.plugins is not None:
+            self._create_task(note_plugins(engine.session.plugins))
 
     def _follow_servers(self, engine: Engine) -> None:
         """Watch the MCP servers, also those that the session got later."""
-        if engine.mcp is not self._followed:
-            self._followed = engine.mcp
+        if engine.session.mcp is not self._followed:
+            self._followed = engine.session.mcp
             self._watch_servers(engine)
             self._watch_server_questions(engine)
 
@@ -522,8 +522,8 @@ class SessionDriver:
                 self._view.refresh_status()
                 await servers.wait_for_change(version)
 
-        if engine.mcp is not None and engine.server_notices is not None:
-            self._create_task(follow(engine.mcp, engine.server_notices))
+        if engine.session.mcp is not None and engine.session.server_notices is not None:
+            self._create_task(follow(engine.session.mcp, engine.session.server_notices))
 
     def _watch_server_questions(self, engine: Engine) -> None:
         """Show questions of MCP servers at any time: also between submissions, and while a command waits for one."""
@@ -535,5 +535,5 @@ class SessionDriver:
                     self._show(event, concurrent=True)
                 self._view.refresh_status()
 
-        if engine.server_questions is not None:
-            self._create_task(show_questions(engine.server_questions))
+        if engine.session.server_questions is not None:
+            self._create_task(show_questions(engine.session.server_questions))

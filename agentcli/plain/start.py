@@ -356,7 +356,7 @@ class Plain:
 
     def _servers(self) -> McpServers | None:
         engine = self.session.engine
-        return engine.mcp if engine is not None else None
+        return engine.session.mcp if engine is not None else None
 
     def _commands(self, typed: str) -> Sequence[Command]:
         from agentcli.interactive.completion.sources import registered_commands

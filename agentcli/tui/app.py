@@ -193,7 +193,7 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
 
     def _servers(self) -> McpServers | None:
         engine = self.chat.session.engine
-        return engine.mcp if engine is not None else None
+        return engine.session.mcp if engine is not None else None
 
     def _completions(self, command: str) -> list[tuple[str, str]]:
         from agentcli.commands.registry import completions

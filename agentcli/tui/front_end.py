@@ -134,7 +134,7 @@ class AppFrontEnd(FrontEnd):
         def price(model: str) -> ChangePrice:
             return engine.context.price_of_change(replace(engine.profile, model=model))
 
-        picker = ModelPicker(engine.catalog, engine.model, engine.context.outlook().tokens, price)
+        picker = ModelPicker(engine.session.catalog, engine.model, engine.context.outlook().tokens, price)
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
@@ -144,7 +144,7 @@ class AppFrontEnd(FrontEnd):
             effort = cast("Effort | None", None if level == "auto" else level)
             return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
-        info = engine.catalog.get(engine.model)
+        info = engine.session.catalog.get(engine.model)
         picker = EffortPicker(info, engine.effort or "auto", price)
         return await self._app.ask_on_screen(picker)
 

@@ -213,7 +213,7 @@ class TranscriptView:
         activity = self.presenter.activity
         if not activity.phase or self._engine is None:
             return activity
-        return replace(activity, todo=active_todo(self._engine.todos))
+        return replace(activity, todo=active_todo(self._engine.session.todos))
 
     def preview(self, items: Sequence[Item]) -> None:
         """Show the end of the conversation that is about to open."""

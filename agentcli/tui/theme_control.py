@@ -69,8 +69,8 @@ class ThemeControl:
 
     def watch_plugins(self, engine: Engine) -> None:
         """Reload the theme when a plugin of a new engine adds or changes it."""
-        if engine.plugins is not None:
-            engine.plugins.on_change = self._plugins_changed
+        if engine.session.plugins is not None:
+            engine.session.plugins.on_change = self._plugins_changed
 
     def plugins_loaded(self) -> None:
         """Report a theme that is still unknown although plugins could have added it."""
@@ -100,7 +100,7 @@ class ThemeControl:
     def _plugin_themes(self) -> Given:
         chat = getattr(self._app, "chat", None)  # the theme is read before there is one
         engine: Engine | None = chat.session.engine if chat is not None else None
-        return engine.plugins.themes() if engine is not None and engine.plugins is not None else {}
+        return engine.session.plugins.themes() if engine is not None and engine.session.plugins is not None else {}
 
     def _plugins_changed(self) -> None:
         if self.active.setting in self._plugin_themes():

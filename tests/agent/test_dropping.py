@@ -45,7 +45,7 @@ async def test_after_a_drop_the_next_request_is_smaller_by_the_announced_amount(
     assert smaller == pytest.approx(dropped.tokens_per_turn, rel=0.1)
     rewritten = cache.readings[-1].written
     assert dropped.once_tokens == pytest.approx(rewritten, rel=0.15)
-    rates = b.engine.catalog.get(b.engine.model).price
+    rates = b.engine.session.catalog.get(b.engine.model).price
     assert rates is not None
     anew = rewritten * (rates.cache_write_5m - rates.cache_read) / 1e6
     assert dropped.once_usd == pytest.approx(anew, rel=0.15)

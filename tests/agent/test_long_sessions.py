@@ -104,7 +104,7 @@ async def test_the_state_of_the_earlier_part_is_there(sessions: Sessions, monkey
     whole = await whole_log(sessions, monkeypatch)
     async with sessions.engine(persist=False) as engine:
         assert is_cut_off(engine)
-        assert [todo["content"] for todo in engine.todos] == ["Write the tests"]
+        assert [todo["content"] for todo in engine.session.todos] == ["Write the tests"]
         assert engine.message_count == len(whole)
         assert engine.messages == whole
 

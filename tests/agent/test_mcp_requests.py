@@ -218,7 +218,7 @@ async def test_a_flood_of_questions_at_once_is_bounded() -> None:
 
 async def test_a_question_between_prompts_reaches_whoever_listens() -> None:
     asked = session()
-    questions = asked.bench.engine.server_questions
+    questions = asked.bench.engine.session.server_questions
     assert questions is not None
     async with asked.bench.engine:
         assert await asked.requests.elicit(FORM) == InputAnswer("cancel")
@@ -235,7 +235,7 @@ async def test_a_question_between_prompts_reaches_whoever_listens() -> None:
 
 async def test_a_server_that_goes_away_takes_its_question_back() -> None:
     asked = session()
-    questions = asked.bench.engine.server_questions
+    questions = asked.bench.engine.session.server_questions
     assert questions is not None
     async with asked.bench.engine:
         listening = asyncio.create_task(questions.wait_for_events())

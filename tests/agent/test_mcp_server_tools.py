@@ -644,9 +644,9 @@ async def test_servers_that_appear_or_are_replaced_during_a_session_can_be_calle
     b = with_servers("ok", reply(call("mcp__one__a", new=1)), reply(call("mcp__two__b")), "ok", servers=(first,))
     async with b.engine:
         await b.run("one")
-        assert b.engine.mcp is not None
+        assert b.engine.session.mcp is not None
         first.leave("waiting")
-        b.engine.mcp._servers = {"one": other, "two": later}
+        b.engine.session.mcp._servers = {"one": other, "two": later}
         other.connect(tool_offer("a", new="integer"))
         later.connect()
         await b.run("two")

@@ -453,12 +453,12 @@ async def test_the_task_list_is_available_after_a_resume(project: Path) -> None:
     first = [{"content": "Plan", "status": "completed"}, {"content": "Work", "status": "in_progress"}]
     session = Session(project, [reply(call("TodoWrite", todos=first)), "Done."])
     async with session:
-        assert session.engine.todos == []
+        assert session.engine.session.todos == []
         events = await session.run()
-        kept = session.engine.todos
+        kept = session.engine.session.todos
         session_id = session.engine.session_id
     assert [(item["content"], item["status"]) for item in kept] == [("Plan", "completed"), ("Work", "in_progress")]
     assert only(events, ev.TodosChanged)[0].todos == kept
     again = Session(project, [], options={"resume": session_id})
     async with again:
-        assert again.engine.todos == kept
+        assert again.engine.session.todos == kept

@@ -69,7 +69,7 @@ def trust(project: Path) -> None:
 
 
 def listed(engine: Engine) -> list[tuple[str, str]]:
-    return [(str(rule.action), rule.source) for rule, _last in engine.hooks.listing()]
+    return [(str(rule.action), rule.source) for rule, _last in engine.session.hooks.listing()]
 
 
 async def opened(project: Path, **rest: Any) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ async def test_setting_sources_choose_the_files(project: Path) -> None:
 
 async def test_without_hooks_none_are_configured(project: Path) -> None:
     async with engine_for(project) as engine:
-        assert not engine.hooks.configured
+        assert not engine.session.hooks.configured
 
 
 async def test_broken_hooks_warn_and_the_rest_works(project: Path) -> None:
@@ -214,8 +214,8 @@ async def test_trusting_the_project_turns_its_hooks_on_without_a_restart(project
         await engine.reread()
         assert listed(engine) == [("true", ".agentcli/settings.json")]
         assert engine.test_permission("Bash", "make all").behavior == "allow"
-        assert engine.definitions is not None
-        assert "hello" in engine.definitions.commands
+        assert engine.session.definitions is not None
+        assert "hello" in engine.session.definitions.commands
 
 
 async def test_functions_of_a_caller_run_in_a_thread_or_on_the_loop(project: Path) -> None:

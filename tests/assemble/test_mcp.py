@@ -81,8 +81,8 @@ def found(project: Path, **rest: Any) -> list[tuple[str, str]]:
 
 
 def states(engine: Engine) -> dict[str, str]:
-    assert engine.mcp is not None
-    return {server.name: server.state for server in engine.mcp}
+    assert engine.session.mcp is not None
+    return {server.name: server.state for server in engine.session.mcp}
 
 
 def test_without_a_server_or_a_hook_nothing_for_them_is_imported(project: Path) -> None:
@@ -91,7 +91,7 @@ def test_without_a_server_or_a_hook_nothing_for_them_is_imported(project: Path) 
         'settings = \'{"sandbox": {"mode": "off"}}\';'
         f"options = Options(cwd=Path({str(project)!r}), key_needed=False, settings=settings);"
         "engine = build_engine(options);"
-        "assert engine.mcp is None;"
+        "assert engine.session.mcp is None;"
         "print([m for m in sys.modules if 'mcp' in m.split('.')]);"
         "print([m for m in sys.modules if m.startswith('agentcli.hooks')])"
     )
@@ -187,19 +187,19 @@ async def test_servers_of_a_project_wait_for_trust_and_start_after_it(project: P
     write(user_file(project), servers("user"))
     async with engine_for(project) as engine:
         assert states(engine) == {"small": "unapproved", "user": "waiting"}
-        assert engine.mcp is not None
-        before = engine.mcp.get("user")
-        engine.mcp.start()
-        await engine.mcp.wait_for_start(20)
+        assert engine.session.mcp is not None
+        before = engine.session.mcp.get("user")
+        engine.session.mcp.start()
+        await engine.session.mcp.wait_for_start(20)
         assert states(engine)["small"] == "unapproved"
         trust(project)
         await engine.reread()
-        await engine.mcp.wait_for_start(20)
+        await engine.session.mcp.wait_for_start(20)
         assert states(engine) == {"small": "connected", "user": "failed"}
-        assert engine.mcp.get("user") is before
-        connected = engine.mcp.get("small")
+        assert engine.session.mcp.get("user") is before
+        connected = engine.session.mcp.get("small")
         await engine.reread()
-        assert engine.mcp.get("small") is connected
+        assert engine.session.mcp.get("small") is connected
         assert states(engine)["small"] == "connected"
 
 
@@ -220,10 +220,10 @@ async def test_a_changed_file_needs_trust_again(project: Path) -> None:
 async def test_a_removed_server_is_stopped(project: Path) -> None:
     write(user_file(project), small())
     async with engine_for(project) as engine:
-        assert engine.mcp is not None
-        engine.mcp.start()
-        await engine.mcp.wait_for_start(20)
-        server = engine.mcp.get("small")
+        assert engine.session.mcp is not None
+        engine.session.mcp.start()
+        await engine.session.mcp.wait_for_start(20)
+        server = engine.session.mcp.get("small")
         assert server is not None
         assert server.state == "connected", server.error
         write(user_file(project), servers("other"))
@@ -236,16 +236,16 @@ async def test_what_the_user_switches_off_stays_off_in_this_project(project: Pat
     write(user_file(project), {"mcpServers": {"on": {"command": "no"}, "off": {"command": "no", "disabled": True}}})
     async with engine_for(project) as engine:
         assert states(engine) == {"on": "waiting", "off": "disabled"}
-        assert engine.mcp is not None
-        await engine.mcp.set_enabled("on", False)
-        await engine.mcp.set_enabled("off", True)
-        await engine.mcp.set_tool_enabled("off", "write", False)
-        await engine.mcp.set_tool_enabled("off", "read", False)
-        await engine.mcp.set_tool_enabled("off", "read", True)
+        assert engine.session.mcp is not None
+        await engine.session.mcp.set_enabled("on", False)
+        await engine.session.mcp.set_enabled("off", True)
+        await engine.session.mcp.set_tool_enabled("off", "write", False)
+        await engine.session.mcp.set_tool_enabled("off", "read", False)
+        await engine.session.mcp.set_tool_enabled("off", "read", True)
     async with engine_for(project) as engine:
         assert states(engine) == {"on": "disabled", "off": "waiting"}
-        assert engine.mcp is not None
-        server = engine.mcp.get("off")
+        assert engine.session.mcp is not None
+        server = engine.session.mcp.get("off")
         assert server is not None
         assert server.disabled_tools == {"write"}
     other = tmp_path / "other"
@@ -257,9 +257,9 @@ async def test_what_the_user_switches_off_stays_off_in_this_project(project: Pat
 async def test_switching_an_unapproved_server_on_does_not_start_it(project: Path) -> None:
     write(project / ".mcp.json", small())
     async with engine_for(project) as engine:
-        assert engine.mcp is not None
-        await engine.mcp.set_enabled("small", False)
-        await engine.mcp.set_enabled("small", True)
+        assert engine.session.mcp is not None
+        await engine.session.mcp.set_enabled("small", False)
+        await engine.session.mcp.set_enabled("small", True)
         assert states(engine) == {"small": "unapproved"}
 
 
@@ -267,15 +267,15 @@ async def test_time_limits_come_from_the_environment(project: Path) -> None:
     write(user_file(project), servers("x"))
     given = environ(project) | {"MCP_TIMEOUT": "1500", "MCP_TOOL_TIMEOUT": "soon"}
     async with engine_for(project, environ=given) as engine:
-        assert engine.mcp is not None
-        assert engine.mcp.limits.start_seconds == engine.mcp.limits.first_prompt_seconds == 1.5
-        assert engine.mcp.limits.call_seconds == 600
+        assert engine.session.mcp is not None
+        assert engine.session.mcp.limits.start_seconds == engine.session.mcp.limits.first_prompt_seconds == 1.5
+        assert engine.session.mcp.limits.call_seconds == 600
     async with engine_for(project, environ=environ(project) | {"MCP_TIMEOUT": "30000"}) as engine:
-        assert engine.mcp is not None
-        assert engine.mcp.limits.first_prompt_seconds == 30
+        assert engine.session.mcp is not None
+        assert engine.session.mcp.limits.first_prompt_seconds == 30
     async with engine_for(project) as engine:
-        assert engine.mcp is not None
-        assert (engine.mcp.limits.start_seconds, engine.mcp.limits.first_prompt_seconds) == (30, 10)
+        assert engine.session.mcp is not None
+        assert (engine.session.mcp.limits.start_seconds, engine.session.mcp.limits.first_prompt_seconds) == (30, 10)
 
 
 def test_variables_come_from_the_environment_and_the_users_settings(project: Path) -> None:
@@ -286,14 +286,14 @@ def test_variables_come_from_the_environment_and_the_users_settings(project: Pat
 
 async def test_servers_that_appear_in_a_session_without_any_are_used_and_announced(project: Path) -> None:
     async with engine_for(project) as engine:
-        assert engine.mcp is None
+        assert engine.session.mcp is None
         write(user_file(project), small())
         await engine.live_files.refresh_settings()
         assert [notice.text for notice in engine.take_notices()] == [
             "MCP servers reloaded: new: small. /mcp shows their state."
         ]
-        assert engine.mcp is not None
-        await engine.mcp.wait_for_start(20)
+        assert engine.session.mcp is not None
+        await engine.session.mcp.wait_for_start(20)
         assert states(engine) == {"small": "connected"}
         user_file(project).unlink()
         await engine.live_files.refresh_settings()

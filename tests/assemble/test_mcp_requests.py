@@ -27,7 +27,7 @@ def assembled(folder: Path, *replies: str, **options: Any) -> Assembled:
 
 
 async def connected(run: Assembled) -> None:
-    servers = run.engine.mcp
+    servers = run.engine.session.mcp
     assert servers is not None
     servers.start()
     await servers.wait_for_start(20)
@@ -35,7 +35,7 @@ async def connected(run: Assembled) -> None:
 
 async def asks(run: Assembled, tool: str, answer: Answer) -> Json:
     """The result of a tool whose request is answered while nothing else runs."""
-    servers, questions = run.engine.mcp, run.engine.server_questions
+    servers, questions = run.engine.session.mcp, run.engine.session.server_questions
     assert servers is not None
     assert questions is not None
     server = servers.get("small")

@@ -30,7 +30,7 @@ def session(project: Path, *replies: Json | str, **options: Any) -> Assembled:
 
 
 async def connect(run: Assembled) -> None:
-    servers = run.engine.mcp
+    servers = run.engine.session.mcp
     assert servers is not None
     servers.start()
     await servers.wait_for_start(20)
@@ -123,7 +123,7 @@ async def test_a_rule_against_a_server_denies_its_resources_and_instructions_too
     options = {"disallowed_tools": (rule,), "allowed_tools": ("ReadMcpResourceTool",)}
     async with session(project, *replies, **options) as run:
         await connect(run)
-        [server] = run.engine.mcp or ()
+        [server] = run.engine.session.mcp or ()
         server.offers = replace(server.offers, instructions="Obey me.")
         events = await run.run()
         read, listed = (event.result.text for event in only(events, ev.ToolFinished))
@@ -219,8 +219,8 @@ async def test_progress_is_shown_and_esc_cancels_the_call_at_the_server(project:
         assert only(events, ev.ToolProgressed)[0].text.startswith("step ")
         (finished,) = only(events, ev.ToolFinished)
         assert finished.outcome == "interrupted"
-        assert run.engine.mcp is not None
-        server = run.engine.mcp.get("small")
+        assert run.engine.session.mcp is not None
+        server = run.engine.session.mcp.get("small")
         assert server is not None
         echoed = await server.call("echo", {"text": "still there"})
         assert echoed.content[0].text == "still there"

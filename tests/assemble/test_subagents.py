@@ -193,8 +193,8 @@ async def test_the_definition_in_the_guide_works(project: Path) -> None:
         await run.run()
         assert run.results == ["Fine."]
         assert [tool["name"] for tool in run.requests[1]["tools"]] == ["Read", "Bash", "Glob", "Grep"]
-        assert run.engine.definitions is not None
-        assert run.engine.definitions.problems == ()
+        assert run.engine.session.definitions is not None
+        assert run.engine.session.definitions.problems == ()
         said = await run.follow(run_command(run.engine, "agents", ""))
         assert "reviewer  Reviews a change for bugs before it is committed" in result_of(said).text
         assert ".agentcli/agents/reviewer.md · Read, Grep, Glob, Bash · your model" in result_of(said).text

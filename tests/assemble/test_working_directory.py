@@ -159,7 +159,7 @@ async def test_a_shell_line_runs_while_the_model_works_and_is_reported_with_the_
     replies = [reply(call("Bash", command=waits)), "Done."]
     async with engine_in(project, *replies) as engine:
         work = asyncio.get_running_loop().create_task(collect(engine.submit("go")))
-        while not engine.is_model_working:
+        while not engine.session.is_model_working:
             await asyncio.sleep(0)
         events = await collect(engine.shell("echo by the user; touch ready"))
         assert not only(events, ev.Result), "the submission that runs has the one Result"
@@ -174,7 +174,7 @@ async def test_a_shell_line_runs_while_the_model_works_and_is_reported_with_the_
 async def test_the_users_commands_run_one_after_the_other_and_can_be_stopped(project: Path) -> None:
     async with engine_in(project, reply(pause(60), "late"), "Done.") as engine:
         work = asyncio.get_running_loop().create_task(collect(engine.submit("go")))
-        while not engine.is_model_working:
+        while not engine.session.is_model_working:
             await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
         first = loop.create_task(collect(engine.shell("cd docs; touch begun; sleep 60")))

@@ -116,7 +116,7 @@ async def test_deny_and_ask_rules_stand_above_what_a_file_allows(project: Path) 
 async def test_a_file_that_changed_since_it_was_trusted_has_no_rights(project: Path) -> None:
     command(project, "make", "---\nallowed-tools: Bash(touch:*)\n---\n!`touch a`")
     async with Assembled(project, ["Done."]) as a:
-        library = a.engine.definitions
+        library = a.engine.session.definitions
         assert library is not None
         from dataclasses import replace
 

@@ -75,7 +75,7 @@ async def test_cost_and_status_count_tokens_that_missed_the_cache() -> None:
     b, _cache = cached_bench(reply(call("Look", what="a")), "Read.", "Low.", "Later.", tools=[looking()])
     async with b.engine:
         assert "cache     nothing is cached yet" in await said(b, "status")
-        default = b.engine.catalog.get(b.engine.profile.model).default_effort
+        default = b.engine.session.catalog.get(b.engine.profile.model).default_effort
         assert default is not None
         assert f"effort    auto: {default}\n" in await said(b, "status")
         await b.run("go")

@@ -13,7 +13,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
-from agentcli.tui.agent_progress import AgentItem
 
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
@@ -26,6 +25,7 @@ from agentcli.headless.stream_json import Frames
 from agentcli.interactive.wording import event_line
 from agentcli.plain.printer import Printer
 from agentcli.plain.writer import BareWriter
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.presenter import Presenter
 from tests.headless.fake_engine import failed, result, started
 from tests.interactive.test_wording import EVENTS

@@ -72,7 +72,7 @@ async def test_the_model_calls_the_tool_of_a_plugin(project: Path) -> None:
 async def test_plugins_load_after_the_start_and_an_interruption_does_not_lose_them(project: Path) -> None:
     install(project, "word_count")
     async with Assembled(project, ["Hi."]) as run:
-        plugins = run.engine.plugins
+        plugins = run.engine.session.plugins
         assert plugins is not None
         assert not plugins.loaded
         loading = asyncio.ensure_future(run.engine.warm())
@@ -218,8 +218,8 @@ async def test_hooks_of_plugins_run_for_prompts_and_the_start_of_the_session(pro
         first = str(run.requests[0]["messages"])
         assert "Answer in French." in first
         assert "In /" in first
-        assert run.engine.hooks is not None
-        assert len(list(run.engine.hooks.listing())) == 2
+        assert run.engine.session.hooks is not None
+        assert len(list(run.engine.session.hooks.listing())) == 2
 
 
 def test_plugins_know_the_same_hook_events_as_settings() -> None:
@@ -337,7 +337,7 @@ async def test_a_removed_plugin_is_gone_with_the_next_prompt(project: Path) -> N
 async def test_saved_plugins_are_reloaded_within_a_second_while_the_session_is_idle(project: Path) -> None:
     folder = install(project, "word_count")
     async with Assembled(project, []) as run:
-        plugins = run.engine.plugins
+        plugins = run.engine.session.plugins
         assert plugins is not None
         await run.engine.warm()
         watching = asyncio.ensure_future(run.engine.live_files.wait_for_changes())
@@ -416,8 +416,8 @@ async def test_a_plugin_that_never_ends_is_skipped(project: Path) -> None:
     install(project, "word_count")
     write(user_folder(project) / "hangs.py", "n = 0\nwhile True:\n    n += 1\n")
     async with Assembled(project, ["Hi."]) as run:
-        assert run.engine.plugins is not None
-        collection = run.engine.plugins.collection
+        assert run.engine.session.plugins is not None
+        collection = run.engine.session.plugins.collection
         collection.loading = replace(collection.loading, limit=0.2)
         assert result_of(await run.run("go")).text == "Hi."
         problem = next(notice for notice in run.notices if "hangs.py" in notice)
@@ -537,7 +537,7 @@ async def test_the_setting_switches_plugins_off(project: Path) -> None:
     settings = '{"sandbox": {"mode": "off"}, "plugins": false}'
     async with Assembled(project, ["Hi."], options={"settings": settings}) as run:
         await run.run("go")
-        assert run.engine.plugins is None
+        assert run.engine.session.plugins is None
         assert "word_count" not in tools_of(run.requests[0])
 
 
@@ -564,8 +564,8 @@ async def test_an_installed_package_adds_a_plugin(
     async with Assembled(project, [reply(call("word_count", text="a")), "1"]) as run:
         await run.run("go")
         assert run.results == ["1"]
-        assert run.engine.plugins is not None
-        assert [each.source.label for each in run.engine.plugins.plugins] == ["words-plugin 1.2"]
+        assert run.engine.session.plugins is not None
+        assert [each.source.label for each in run.engine.session.plugins.plugins] == ["words-plugin 1.2"]
     sys.modules.pop("words_plugin_of_a_test", None)
 
 

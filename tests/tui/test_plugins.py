@@ -38,7 +38,7 @@ def test_a_renderer_and_a_theme_are_used_and_a_saved_plugin_is_loaded_again(tmp_
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         engine = app.chat.session.engine
         assert engine is not None
-        plugins = engine.plugins
+        plugins = engine.session.plugins
         assert plugins is not None
         await until(pilot, lambda: plugins.loaded)
         await until(pilot, lambda: app.themes.active.theme.name == "moss")

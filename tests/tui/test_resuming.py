@@ -388,7 +388,7 @@ def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
     damaged = path.read_bytes().replace(b"what is in file 3", b"what is in \xff 3")
     path.write_bytes(damaged)
     whole = replayed(load_session(path).history, lambda name, _input: name)
-    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
+    for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 
     async def main() -> None:
@@ -418,7 +418,7 @@ def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stand
 ) -> None:
     path = write(tmp_path, 20)
     add_compaction(path)
-    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
+    for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 
     async def main() -> None:
@@ -441,7 +441,7 @@ def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pyte
     """The program waits for its threads before it ends."""
     path = write(tmp_path, 20)
     add_compaction(path)
-    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
+    for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
         monkeypatch.setattr(recent_part, name, value)
     pauses: list[float] = []
     has_begun, may_continue = threading.Event(), threading.Event()

@@ -161,7 +161,7 @@ class ServerCompletions:
 
     async def __call__(self, command: str, typed: str) -> list[tuple[str, str]]:
         engine = self._engine()
-        if engine is None or engine.mcp is None:
+        if engine is None or engine.session.mcp is None:
             return []
         from agentcli.commands.registry import find
         from agentcli.mcp.connection import McpFailure
@@ -169,7 +169,7 @@ class ServerCompletions:
         row = find(command, engine)
         if row is None or row.completes_late is None:
             return []
-        key = (engine.mcp.version, command, typed)
+        key = (engine.session.mcp.version, command, typed)
         if key in self._known:
             return self._known[key]
         try:

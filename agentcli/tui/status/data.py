@@ -163,8 +163,8 @@ class FactsFeed:
 def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
     outlook, totals = engine.context.outlook(), engine.costs.session_totals
     usage = totals.usage
-    info = engine.catalog.get(engine.model)
-    done = sum(todo.get("status") == "completed" for todo in engine.todos)
+    info = engine.session.catalog.get(engine.model)
+    done = sum(todo.get("status") == "completed" for todo in engine.session.todos)
     return Facts(
         model=info.id,
         effort=engine.effort or info.default_effort or "",
@@ -185,8 +185,8 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
         session=engine.session_id,
         tasks=sum(task.status == "running" for task in engine.background.commands),
         agents=agents,
-        failed_servers=sum(server.state in ("failed", "needs-auth") for server in engine.mcp or ()),
-        todos=len(engine.todos),
+        failed_servers=sum(server.state in ("failed", "needs-auth") for server in engine.session.mcp or ()),
+        todos=len(engine.session.todos),
         todos_done=done,
     )
 
