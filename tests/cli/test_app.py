@@ -14,18 +14,6 @@ from agentcli.cli.main import main
 from agentcli.session.find import SessionInfo
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [
-        name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "_AGENTCLI", "CLAUDE"))
-    ]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path
-
-
 def test_config_shows_each_value_with_where_it_came_from(
     capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,15 +25,9 @@ KEY = "sk-doctor-never-shows-this"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "CLAUDE"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    (tmp_path / "work").mkdir()
-    (tmp_path / "home").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path
+    return place
 
 
 def report(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, dict[str, str]], str]:

@@ -24,6 +24,9 @@ Checks = dict[str, list[dict[str, str]]]
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
+KEY = "sk-doctor-never-shows-this"
+
+
 @pytest.fixture
 def ability() -> Ability:
     found = probe(os.environ, (), None)
@@ -33,15 +36,9 @@ def ability() -> Ability:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "CLAUDE"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-doctor-never-shows-this")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "home").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path
+def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    return place
 
 
 def report(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, Checks]:

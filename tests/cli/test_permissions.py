@@ -12,14 +12,10 @@ from agentcli.cli.main import main
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "CLAUDE"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    folder = tmp_path / "work"
-    (folder / "src").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    settings = tmp_path / "home" / ".config" / "agentcli" / "settings.json"
+def work(place: Path) -> Path:
+    folder = place / "work"
+    (folder / "src").mkdir()
+    settings = place / "home" / ".config" / "agentcli" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"permissions": {"allow": ["Bash(npm test *)"], "deny": ["Bash(git push *)"]}}))
     return folder
