@@ -38,7 +38,6 @@ class Delivery:
         """Label of the command file whose rights last as long as the submission; "" for none."""
         self._writing: asyncio.TimerHandle | None = None
         """Timer for records that can wait; None: no record waits."""
-        self._has_unsynced_turn = False
 
     async def emit(self, event: ev.Event) -> None:
         """Record an event, then hand it to the consumer."""
@@ -97,8 +96,6 @@ class Delivery:
                 session.todos = event.todos
             case ev.FeatureDropped():
                 self._drop_feature(event)
-            case ev.LoopContinued():
-                self._has_unsynced_turn = True
 
     def _drop_feature(self, event: ev.FeatureDropped) -> None:
         if event.feature == Feature.DEFERRED_TOOLS.value:
@@ -113,15 +110,11 @@ class Delivery:
             session.abort(AbortReason.BUDGET)
 
     def write_due(self) -> None:
-        """Write the records that could wait; after a turn, also start a sync to disk."""
+        """Write the records that could wait."""
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
-        if self._has_unsynced_turn:
-            self._has_unsynced_turn = False
-            self._session.store.sync_soon()
-        else:
-            self._session.store.write_due()
+        self._session.store.write_due()
 
     # ------------------------------------------------------------------------------------------------------- notices
 

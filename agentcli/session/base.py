@@ -122,9 +122,6 @@ class Store:
     def sync(self) -> None:
         """Sync to disk, at the end of a submission. Blocking; takes a fraction of a millisecond on a local disk."""
 
-    def sync_soon(self) -> None:
-        """Force to disk in a thread, between two turns: the next request does not wait for it."""
-
     def take_notice(self) -> str | None:
         """The next notice for the user about saving, each once; None if there is none."""
         notice, self._notice = self._notice, None

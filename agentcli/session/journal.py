@@ -14,15 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.session.base import SessionBusy
 from agentcli.session.paths import make_private_dir
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 RETRY_SECONDS = 120.0
 BUFFER_LIMIT = 8 * 1024 * 1024
@@ -50,9 +46,6 @@ class SessionJournal:
         self._descriptor: int | None = None
         self._newline_first = False
         self._dirty = False
-        self._sync_thread: ThreadPoolExecutor | None = None
-        self._syncs: deque[Future[bool]] = deque()
-        """Running calls of `_force` in the thread, the oldest first."""
         self._gone = False
         self._missed: deque[bytes] = deque()
         self._missed_bytes = 0
@@ -75,7 +68,6 @@ class SessionJournal:
 
     def append(self, line: bytes) -> None:
         """Write one line, with its newline, in one write."""
-        self._take_syncs()
         if self._gone:
             return
         if self.problem is not None:
@@ -97,7 +89,6 @@ class SessionJournal:
 
     def sync(self) -> None:
         """Sync written lines to the disk."""
-        self._take_syncs(wait=True)
         if self._descriptor is None or not self._dirty:
             return
         try:
@@ -108,30 +99,6 @@ class SessionJournal:
         self._dirty = False
         if not is_linked:
             self._lose_file()
-
-    def sync_soon(self) -> None:
-        """Sync written lines to the disk in a thread. `sync` and `close` wait for it."""
-        self._take_syncs()
-        if self._descriptor is None or not self._dirty:
-            return
-        if self._sync_thread is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._sync_thread = ThreadPoolExecutor(1, "session-sync")
-        self._dirty = False
-        self._syncs.append(self._sync_thread.submit(_force, self._descriptor))
-
-    def _take_syncs(self, *, wait: bool = False) -> None:
-        """Handle the outcomes of finished `sync_soon` calls; `wait`: of all."""
-        while self._syncs and (wait or self._syncs[0].done()):
-            try:
-                is_linked = self._syncs.popleft().result()
-            except OSError as error:
-                self._dirty = True
-                self._fail(error)
-            else:
-                if not is_linked and not self._gone:
-                    self._lose_file()
 
     def _lose_file(self) -> None:
         self._gone = True
@@ -148,9 +115,6 @@ class SessionJournal:
     def abandon(self) -> None:
         """Release file and lock without a last retry."""
         self._gone = True
-        if self._sync_thread is not None:
-            self._sync_thread.shutdown()
-            self._sync_thread = None
         if self._descriptor is not None:
             with suppress(OSError):
                 os.close(self._descriptor)

@@ -295,10 +295,6 @@ class SessionStore(Store):
         self.write_due()
         self._journal.sync()
 
-    def sync_soon(self) -> None:
-        self.write_due()
-        self._journal.sync_soon()
-
     def take_notice(self) -> str | None:
         return self._journal.take_notice()
 
