@@ -85,10 +85,6 @@ class EarlierPart:
             reader = RecordReader(LoadedSession(self.path, self.path.stem), HistoryReader())
             yield reader.read(pace(scan(self.path, reader.session, begin, end)))
 
-    def count_unreadable(self, pace: Pace = iter) -> int:
-        """Number of its unreadable lines besides those in `skipped`. Reads all of it. Raises `OSError`."""
-        return sum(section.skipped for section in self.sections(pace)) - self.skipped
-
     def messages(self, pace: Pace = iter) -> list[Message]:
         """All its messages. `pace` as for `sections`. Raises `OSError`."""
         reader = RecordReader(LoadedSession(self.path, self.path.stem), NoHistory())

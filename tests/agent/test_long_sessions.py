@@ -18,8 +18,6 @@ from agentcli.context.compact import UNREADABLE
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode
-from agentcli.headless.output import Notices
-from agentcli.headless.run import report_unread_lines
 from agentcli.session import recent_messages
 from agentcli.session.load import load_session
 from agentcli.session.recent_messages import EarlierPart
@@ -183,24 +181,12 @@ async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
 
 
 @pytest.mark.usefixtures("cut_off")
-async def test_damaged_lines_of_the_earlier_part_are_reported_with_the_history_and_on_standard_error(
-    sessions: Sessions, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_damaged_lines_of_the_earlier_part_are_reported_with_the_history(sessions: Sessions) -> None:
     sessions.file.write_bytes(sessions.file.read_bytes().replace(b"Answer 1.", b"Answer \xff"))
     (damaged,) = load_session(sessions.file).notices()
     async with sessions.engine(persist=False, interactive=True) as engine:
         (notice,) = (event for event in engine.take_history() if isinstance(event, ev.NoticeRaised))
         assert (notice.text, notice.level) == (damaged, "warning")
-        part = engine.earlier_part
-        assert part is not None
-    async with report_unread_lines(part, Notices(2)):
-        while not (shown := capfd.readouterr().err):
-            await asyncio.sleep(0)
-    assert damaged in shown
-    sessions.file.unlink()
-    async with report_unread_lines(part, Notices(2)):
-        pass
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("cut_off")
