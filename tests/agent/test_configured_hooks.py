@@ -75,8 +75,7 @@ async def test_what_a_hook_or_a_tool_does_to_its_own_data_changes_neither_the_lo
 
     rules = tuple(rule(event, careless) for event in ("PreToolUse", "PostToolUseFailure"))
     b = with_hooks(reply(call("Look", items=["a"])), "Fine.", rules=rules, tools=[Careless()])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert [event.outcome for event in only(events, ev.HookFinished)] == ["success", "success"]
     (use,) = (use for message in b.engine.messages for use in message.tool_uses)
     assert use.input == {"items": ["a"]}
@@ -87,8 +86,7 @@ async def test_a_denied_call_does_not_run_and_the_model_gets_the_reason() -> Non
     tool = FakeTool()
     denies = rule("PreToolUse", special(permissionDecision="deny", permissionDecisionReason="Not today."), "Look")
     b = with_hooks(reply(call("Look")), "Fine.", rules=(denies,), tools=[tool])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert tool.runs == []
     assert "A hook denied this call: Not today." in results(b)[0]
     ended = only(events, ev.HookFinished)
@@ -101,8 +99,7 @@ async def test_a_denied_call_does_not_run_and_the_model_gets_the_reason() -> Non
 async def test_the_data_names_the_session_and_the_call() -> None:
     seen: list[Json] = []
     b = with_hooks(reply(call("Look", what="x")), "Ok.", rules=(rule("PreToolUse", seen.append),), tools=[FakeTool()])
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert seen[0] | {"tool_use_id": ""} == {
         "session_id": "session",
         "transcript_path": "",
@@ -150,8 +147,7 @@ async def test_a_changed_input_is_what_runs_and_the_log_keeps_the_models_own() -
     tool = FakeTool()
     changes = rule("PreToolUse", special(updatedInput={"what": "safe"}))
     b = with_hooks(reply(call("Look", what="wild")), "Ok.", rules=(changes,), tools=[tool])
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool.runs == [{"what": "safe"}]
     assert [use.input for message in b.engine.messages for use in message.tool_uses] == [{"what": "wild"}]
 
@@ -166,8 +162,7 @@ async def test_an_allow_answers_the_mode_but_no_ask_rule() -> None:
         b = with_hooks(reply(call("Look")), "Ok.", rules=(allows,), tools=[tool], mode=PermissionMode.DEFAULT)
         policy = Policy(mode=PermissionMode.DEFAULT, ask=tuple(parse_rules(rules, "user", "user")))
         b.engine.permissions._policy = policy
-        async with b.engine:
-            await b.run()
+        await b.once()
         assert len(tool.runs) == ran
 
 
@@ -181,8 +176,7 @@ async def test_a_hook_that_hangs_or_crashes_asks(how: str) -> None:
     tool = FakeTool()
     broken = HookRule("PreToolUse", "", bad, timeout=30)
     b = with_hooks(reply(call("Look")), "Ok.", rules=(broken,), tools=[tool])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert tool.runs == [], "nobody is there to be asked"
     decided = only(events, ev.PermissionDecided)[0]
     assert (decided.behavior, decided.source) == ("ask", "hook")
@@ -193,8 +187,7 @@ async def test_continue_false_ends_the_submission_after_the_results() -> None:
     for event in ("PreToolUse", "PostToolUse"):
         stops = rule(event, {"continue": False, "stopReason": "Enough."})
         b = with_hooks(reply(call("Look")), "Never.", rules=(stops,), tools=[FakeTool()])
-        async with b.engine:
-            events = await b.run()
+        events = await b.once()
         assert len(b.requests) == 1
         assert len(results(b)) == 1
         assert result_of(events).terminal == "hook_stopped"
@@ -209,8 +202,7 @@ async def test_a_block_after_a_call_tells_the_model() -> None:
         return {"decision": "block", "reason": "Tests fail."}
 
     b = with_hooks(reply(call("Look")), "Ok.", rules=(rule("PostToolUse", block),), tools=[FakeTool()])
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert results(b) == ["looked"]
     assert hook_texts(b) == ["A hook objects to the result of Look: Tests fail."]
     assert seen[0]["tool_response"] == {"content": "looked", "is_error": False}
@@ -229,8 +221,7 @@ async def test_failures_have_an_event_of_their_own() -> None:
         rules=rules,
         tools=[FakeTool(), FakeTool(name="Break", crash=ValueError("x"))],
     )
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert sorted(seen) == [
         ("PostToolUse", "Look"),
         ("PostToolUseFailure", "Break"),
@@ -251,8 +242,7 @@ async def test_a_hook_answers_in_place_of_the_user() -> None:
         b = with_hooks(
             reply(call("Look")), "Ok.", rules=(answering(**decision),), tools=[tool], mode=PermissionMode.DEFAULT
         )
-        async with b.engine:
-            events = await b.run()
+        events = await b.once()
         assert len(tool.runs) == ran
         assert only(events, ev.PermissionRequested) == []
 
@@ -542,8 +532,7 @@ async def test_structured_output_comes_after_them_and_keeps_its_count() -> None:
 async def test_a_message_for_the_user_is_a_notice() -> None:
     says = rule("UserPromptSubmit", {"systemMessage": "\x1b[31mCareful."})
     b = with_hooks("Ok.", rules=(says,))
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     notice = only(events, ev.NoticeRaised)[0]
     assert notice.text.endswith(": Careful.")
     assert notice.code == "hook"

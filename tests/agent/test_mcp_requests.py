@@ -69,6 +69,11 @@ class Asked:
         assert self.bench.refused == []
         return seen
 
+    async def once(self, answer: Callable[[ev.PermissionRequested], Answer | None]) -> list[ev.Event]:
+        """The same, and close the engine."""
+        async with self.bench.engine:
+            return await self.run(answer)
+
 
 def session(
     *replies: Json | str,
@@ -102,8 +107,7 @@ def accept(**content: Any) -> Answer:
 
 async def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_the_server() -> None:
     asked = session()
-    async with asked.bench.engine:
-        events = await asked.run(answered(accept(name="Ada")))
+    events = await asked.once(answered(accept(name="Ada")))
     (question,) = only(events, ev.PermissionRequested)
     assert question.title == "The MCP server small asks for input"
     assert question.display == {"kind": "mcp_form", "server": "small", "message": "Who are you?", "schema": SCHEMA}
@@ -124,8 +128,7 @@ async def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_
 )
 async def test_only_an_answer_that_fits_the_form_is_accepted(answer: Answer, action: str) -> None:
     asked = session()
-    async with asked.bench.engine:
-        await asked.run(answered(answer))
+    await asked.once(answered(answer))
     assert [each.action for each in asked.tool.answers] == [action]
     assert asked.tool.answers[0].content == {}
 
@@ -134,8 +137,7 @@ async def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log(
     nested = InputRequest("small", "Hm", {"properties": {"x": {"type": "object"}}})
 
     asked = session(request=lambda requests, _input: requests.elicit(nested))
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow")))
+    events = await asked.once(answered(Answer("allow")))
     assert only(events, ev.PermissionRequested) == []
     assert asked.tool.answers == [InputAnswer("decline")]
     server = asked.servers.get("small")
@@ -150,8 +152,7 @@ async def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log(
 async def test_a_message_of_a_megabyte_is_cut() -> None:
     huge = InputRequest("small", "a" * 1_000_000, SCHEMA)
     asked = session(request=lambda requests, _input: requests.elicit(huge))
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("deny")))
+    events = await asked.once(answered(Answer("deny")))
     assert len(only(events, ev.PermissionRequested)[0].display["message"]) == 20_000
 
 
@@ -159,8 +160,7 @@ async def test_without_a_user_nothing_is_claimed_and_everything_is_cancelled() -
     asked = session(interactive=False)
     assert not asked.requests.elicits
     assert not asked.requests.samples
-    async with asked.bench.engine:
-        events = await asked.run(answered(accept(name="Ada")))
+    events = await asked.once(answered(accept(name="Ada")))
     assert only(events, ev.PermissionRequested) == []
     assert asked.tool.answers == [InputAnswer("cancel")]
     assert (await asked.requests.sample(HELLO)).refused
@@ -174,8 +174,7 @@ async def test_closing_one_question_cancels_all_that_are_open() -> None:
         questions.append(question)
         return CANCELLED if len(questions) == 3 else None
 
-    async with asked.bench.engine:
-        events = await asked.run(close_the_last)
+    events = await asked.once(close_the_last)
     assert [each.action for each in asked.tool.answers] == ["cancel"] * 3
     assert len(only(events, ev.PermissionResolved)) == 3
 
@@ -197,8 +196,7 @@ async def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prom
         return [(await requests.elicit(FORM)).action for _again in range(MAX_ASKED + 3)]
 
     asked = session(reply(call("Ask")), "Done.", request=ask_on)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("deny")))
+    events = await asked.once(answered(Answer("deny")))
     assert asked.tool.answers == [["decline"] * MAX_ASKED + ["cancel"] * 3, ["cancel"] * (MAX_ASKED + 3)]
     assert len([each for each in only(events, ev.NoticeRaised) if "asked 20 times" in each.text]) == 1
 
@@ -209,8 +207,7 @@ async def test_a_flood_of_questions_at_once_is_bounded() -> None:
         return [each.action for each in found]
 
     asked = session(request=flood)
-    async with asked.bench.engine:
-        await asked.run(answered(Answer("deny")))
+    await asked.once(answered(Answer("deny")))
     (actions,) = asked.tool.answers
     assert actions.count("decline") == MAX_OPEN
     assert actions.count("cancel") == 1_000 - MAX_OPEN
@@ -273,8 +270,7 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
 
     request = InputRequest("small", "Sign in", url="https://example.com/x")
     asked = session(request=lambda requests, _input: requests.elicit(request), open_address=open_address)
-    async with asked.bench.engine:
-        events = await asked.run(answered(answer))
+    events = await asked.once(answered(answer))
     assert only(events, ev.PermissionRequested)[0].display["url"] == "https://example.com/x"
     assert [each.action for each in asked.tool.answers] == [action]
     assert addresses == ["https://example.com/x"] * opened
@@ -286,8 +282,7 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
 async def test_an_address_that_is_not_https_is_declined_without_a_question() -> None:
     request = InputRequest("small", "Look", url="file:///etc/passwd")
     asked = session(request=lambda requests, _input: requests.elicit(request))
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow")))
+    events = await asked.once(answered(Answer("allow")))
     assert only(events, ev.PermissionRequested) == []
     assert asked.tool.answers == [InputAnswer("decline")]
 
@@ -325,32 +320,23 @@ async def test_a_reply_of_the_model_is_asked_for_counted_and_made_without_tools_
 @pytest.mark.parametrize(("answer", "why"), [(Answer("deny"), "declined"), (CANCELLED, "cancelled")])
 async def test_without_a_yes_nothing_is_sent(answer: Answer, why: str) -> None:
     asked = sampled()
-    async with asked.bench.engine:
-        await asked.run(answered(answer))
+    await asked.once(answered(answer))
     assert asked.tool.answers[0][0].refused == f"the user {why} the request"
     assert len(asked.bench.requests) == 2
 
 
-async def test_a_yes_for_the_session_is_not_asked_again() -> None:
+@pytest.mark.parametrize(("scope", "questions"), [("session", 1), ("once", 2)])
+async def test_a_yes_is_asked_again_unless_it_is_for_the_session(scope: str, questions: int) -> None:
     asked = sampled("One", "Two", times=2)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-    assert len(only(events, ev.PermissionRequested)) == 1
+    events = await asked.once(answered(Answer("allow", updated_input={"scope": scope})))
+    assert len(only(events, ev.PermissionRequested)) == questions
     assert [each.text for each in asked.tool.answers[0]] == ["One", "Two"]
-
-
-async def test_a_yes_once_is_asked_again() -> None:
-    asked = sampled("One", "Two", times=2)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow", updated_input={"scope": "once"})))
-    assert len(only(events, ev.PermissionRequested)) == 2
 
 
 async def test_a_server_that_has_spent_its_budget_gets_no_reply() -> None:
     big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
     asked = sampled(big, times=2, budget=0.00003)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    events = await asked.once(answered(Answer("allow", updated_input={"scope": "session"})))
     first, second = asked.tool.answers[0]
     assert first.text == "Long"
     assert "is spent" in second.refused
@@ -384,8 +370,7 @@ async def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its
         return [await requests.sample(request) for request in (HELLO, HELLO, hostile)]
 
     asked = session("One", "Two", "Three", request=sample, budget=0.05)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    events = await asked.once(answered(Answer("allow", updated_input={"scope": "session"})))
     assert [len(question.display["messages"]) for question in only(events, ev.PermissionRequested)] == [
         1,
         len(messages),
@@ -399,16 +384,14 @@ async def test_requests_at_the_same_time_spend_no_more_than_the_budget() -> None
         return await asyncio.gather(*(requests.sample(HELLO) for _each in range(20)))
 
     asked = session(big, request=sample, budget=0.00003)
-    async with asked.bench.engine:
-        await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    await asked.once(answered(Answer("allow", updated_input={"scope": "session"})))
     assert [each.text for each in asked.tool.answers[0] if not each.refused] == ["Long"]
 
 
 async def test_a_model_without_a_price_is_asked_about_each_time() -> None:
     profile = Profile(model="own-model", small_model="own-model", system=("Be good.",))
     asked = sampled("One", "Two", times=2, profile=profile)
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    events = await asked.once(answered(Answer("allow", updated_input={"scope": "session"})))
     assert len(only(events, ev.PermissionRequested)) == 2
     assert only(events, ev.PermissionRequested)[0].display["most_usd"] is None
 
@@ -425,8 +408,7 @@ async def test_a_model_without_a_price_is_asked_about_each_time() -> None:
 )
 async def test_hints_choose_between_the_small_model_and_the_sessions(hints: tuple[str, ...], model: str) -> None:
     asked = sampled(request=SamplingRequest("small", HELLO.messages, "", 50, hints))
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("deny")))
+    events = await asked.once(answered(Answer("deny")))
     assert only(events, ev.PermissionRequested)[0].display["model"] == model
 
 
@@ -442,8 +424,7 @@ async def test_hints_choose_between_the_small_model_and_the_sessions(hints: tupl
 )
 async def test_messages_that_cannot_be_sent_are_refused_without_a_question(messages: tuple[PromptMessage, ...]) -> None:
     asked = sampled(request=SamplingRequest("small", messages))
-    async with asked.bench.engine:
-        events = await asked.run(answered(Answer("allow")))
+    events = await asked.once(answered(Answer("allow")))
     assert only(events, ev.PermissionRequested) == []
     assert asked.tool.answers[0][0].refused
 

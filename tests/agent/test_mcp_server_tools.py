@@ -68,8 +68,7 @@ async def test_tools_of_connected_servers_are_direct_if_they_are_few() -> None:
     server.connect()
 
     b = with_servers(reply(call("mcp__small__echo")), "done", servers=(server,))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__small__add", "mcp__small__echo"]
     assert server.calls == [("echo", {})]
     assert last_result(b)["content"][0]["text"] == "echo was called"
@@ -82,8 +81,7 @@ async def test_past_the_threshold_tools_are_deferred_but_not_those_of_servers_th
     always.connect()
 
     b = with_servers("done", servers=(big, always))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__always__echo"]
     assert "- big (200 tools): get_thing_0, get_thing_1, get_thing_10" in texts(b.requests[0])
 
@@ -95,8 +93,7 @@ async def test_two_hundred_deferred_tools_cost_less_than_two_thousand_tokens(cou
         server.connect()
 
     b = with_servers("done", servers=servers)
-    async with b.engine:
-        await b.run()
+    await b.once()
     (search,) = [tool for tool in b.requests[0]["tools"] if tool["name"] == "ToolSearch"]
     (announced,) = [block["text"] for block in b.requests[0]["messages"][0]["content"] if "Deferred" in block["text"]]
     assert schema_tokens(search) + text_tokens(announced) < 2_000
@@ -193,16 +190,14 @@ async def test_a_search_that_finds_nothing_names_servers_that_are_not_connected(
     off.leave("disabled", "")
 
     b = with_servers(reply(call("ToolSearch", query="query")), "done", servers=(broken, off, FakeServer("late")))
-    async with b.engine:
-        await b.run()
+    await b.once()
     text = last_result(b)["content"][0]["text"]
     assert "broken (failed: db-server: no such program); off (disabled)." in text
 
 
 async def test_a_search_does_not_wait_forever() -> None:
     b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert "Still connecting: late; search again later." in texts(b.requests[1])
 
 
@@ -235,8 +230,7 @@ async def test_a_deferred_tool_can_be_called_without_being_loaded_if_its_input_f
         servers=(server,),
         mcp_limits=DEFERRING,
     )
-    async with b.engine:
-        await b.run()
+    await b.once()
     wrong = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
     assert "number: must be an integer" in wrong
     assert '{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}' in wrong
@@ -248,8 +242,7 @@ async def test_a_tool_that_arrives_while_a_submission_runs_can_be_called_in_it()
     looks = FakeTool(output=lambda _input: (server.connect(), FakeTool().output)[1])  # type: ignore[arg-type,return-value]
 
     b = bench(reply(call("Look")), reply(call("mcp__late__echo")), "done", tools=[looks], mcp=fake_servers(server))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert "- late (1 tool): echo" in texts(b.requests[1])
     assert server.calls == [("echo", {})]
 
@@ -266,8 +259,7 @@ async def test_tools_are_selected_by_name() -> None:
         servers=(server,),
         mcp_limits=DEFERRING,
     )
-    async with b.engine:
-        await b.run()
+    await b.once()
     found = [part["tool_name"] for part in b.requests[1]["messages"][-1]["content"][0]["content"]]
     assert found == ["mcp__one__get_thing_7", "mcp__one__other"]
     assert b.requests[2]["messages"][-1]["content"][0]["content"][0]["text"].startswith("No tool matches")
@@ -283,8 +275,7 @@ async def test_models_and_endpoints_without_references_get_loaded_tools_as_ordin
     replies = [reply(call("ToolSearch", query="a")), *([no] if refused else []), reply(call("mcp__one__a")), "done"]
 
     b = with_servers(*replies, servers=(server,), mcp_limits=DEFERRING, profile=profile)
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert b.requests[-1]["tools"][-1]["name"] == "mcp__one__a"
     assert "defer_loading" not in b.requests[-1]["tools"][-1]
     assert "tool_reference" not in texts(b.requests[-1])
@@ -326,8 +317,7 @@ async def test_servers_that_are_all_disabled_add_nothing() -> None:
     server.leave("disabled", "")
 
     b = with_servers("ok", servers=(server,))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool_names(b.requests[0]) == ["Look"]
 
 
@@ -341,8 +331,7 @@ async def test_resources_have_tools_when_a_server_has_some() -> None:
         "ok",
         servers=(server,),
     )
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert {"ListMcpResourcesTool", "ReadMcpResourceTool"} <= set(tool_names(b.requests[0]))
     listed = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
     assert listed == "one: note://one (one, text/plain)\none: note://two (two, text/plain)"
@@ -668,8 +657,7 @@ async def test_a_server_whose_tools_change_with_each_call_does_not_fill_the_cont
 
     replies = [reply(call(f"mcp__one__tool_0_{number}")) for number in range(20)]
     b = with_servers(*replies, "ok", servers=(server,), mcp_limits=DEFERRING)
-    async with b.engine:
-        events = await b.run("one")
+    events = await b.once("one")
     assert calls == [20]
     assert texts(b.requests[-1]).count("- one (300 tools)") == MAX_ANNOUNCED
     assert texts(b.requests[-1]).count("Further changes are not listed") == 1

@@ -120,11 +120,16 @@ def test_an_abort_ends_the_call_with_a_result(tmp_path: Path) -> None:
     assert cancelled == ["told"]
 
 
-def test_failures_are_results(tmp_path: Path) -> None:
-    _server, tool = connected(answer=McpFailure("files: no \x1b[31msuch file"))
-    output = asyncio.run(run(tool, context_in(tmp_path)))
-    assert output.is_error
-    assert text_of(output) == f"{NAME} failed. files: no such file"
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (McpFailure("files: no \x1b[31msuch file"), f"{NAME} failed. files: no such file"),
+        (text_result("It does not work.", is_error=True), "It does not work."),
+    ],
+)
+def test_failures_are_results(answer: McpResult | Exception, text: str, tmp_path: Path) -> None:
+    output = asyncio.run(run(connected(answer=answer)[1], context_in(tmp_path)))
+    assert (output.is_error, text_of(output)) == (True, text)
 
 
 def test_a_server_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -142,13 +147,6 @@ def test_tools_that_were_removed_or_turned_off_are_refused_before_any_question(t
     server.disabled_tools = frozenset()
     server.connect(tool_offer("other"))
     assert tool.check({}, context_in(tmp_path)) == "The MCP server files no longer has the tool read.all."
-
-
-def test_a_failed_call_is_an_error_with_its_text(tmp_path: Path) -> None:
-    _server, tool = connected(answer=text_result("It does not work.", is_error=True))
-    output = asyncio.run(run(tool, context_in(tmp_path)))
-    assert output.is_error
-    assert text_of(output) == "It does not work."
 
 
 def test_pictures_become_image_blocks_in_their_place(tmp_path: Path) -> None:
@@ -178,50 +176,36 @@ def test_sound_and_other_data_go_to_files(tmp_path: Path) -> None:
     assert "that is not valid base64" in text
 
 
-def test_resources_and_links_are_text_with_their_uri(tmp_path: Path) -> None:
-    parts = (
-        McpContent("resource", text="The note.", uri="note://one"),
-        McpContent("link", text="The second one", uri="note://two", name="two", mime_type="text/plain"),
-    )
-    assert result_text(McpResult(parts), tmp_path) == (
-        "[Resource note://one]\nThe note.\n[Link to the resource note://two (two, text/plain)]\nThe second one"
-    )
+def texts(*parts: str, structured: object = None) -> McpResult:
+    return McpResult(tuple(McpContent("text", text=text) for text in parts), structured=structured)
 
 
 @pytest.mark.parametrize(
-    ("texts", "expected"),
+    ("result", "expected"),
     [
-        ((), ['{"sum": 3}']),
-        (('{ "sum":3 }',), ['{ "sum":3 }']),
-        (("The sum is 3",), ["The sum is 3", '{"sum": 3}']),
+        (McpResult(), "(no content)"),
+        (texts("a\x1b]0;title\x07b\x00c"), "abc"),
+        (McpResult((McpContent("resource", text="The note.", uri="note://one"),)), "[Resource note://one]\nThe note."),
+        (
+            McpResult((McpContent("link", text="The second", uri="note://two", name="two", mime_type="text/plain"),)),
+            "[Link to the resource note://two (two, text/plain)]\nThe second",
+        ),
+        # Structured content is shown unless a text says the same, also if the server wraps it in an object.
+        (texts(structured={"sum": 3}), '{"sum": 3}'),
+        (texts('{ "sum":3 }', structured={"sum": 3}), '{ "sum":3 }'),
+        (texts("The sum is 3", structured={"sum": 3}), 'The sum is 3\n{"sum": 3}'),
+        (texts("one\ntwo\n", structured={"content": "one\ntwo"}), "one\ntwo\n"),
+        (texts("one", "two", structured={"result": ["one", "two"]}), "one\ntwo"),
+        (texts("one", "two", structured={"result": "one\ntwo"}), "one\ntwo"),
+        (texts("7", structured={"result": 7}), "7"),
+        (texts("one", structured={"result": "one", "pages": 3}), 'one\n{"result": "one", "pages": 3}'),
+        (texts("one", structured={"result": ["one", "two"]}), 'one\n{"result": ["one", "two"]}'),
+        (texts(structured={"result": ""}), '{"result": ""}'),
     ],
 )
-def test_structured_content_is_shown_unless_a_text_says_the_same(
-    texts: tuple[str, ...], expected: list[str], tmp_path: Path
-) -> None:
-    result = McpResult(tuple(McpContent("text", text=text) for text in texts), structured={"sum": 3})
-    assert result_text(result, tmp_path) == "\n".join(expected)
-    _server, tool = connected(answer=result)
-    assert asyncio.run(run(tool, context_in(tmp_path))).structured == {"sum": 3}
-
-
-@pytest.mark.parametrize(
-    ("texts", "structured", "is_shown"),
-    [
-        (["one\ntwo\n"], {"content": "one\ntwo"}, False),
-        (["one", "two"], {"result": ["one", "two"]}, False),
-        (["one", "two"], {"result": "one\ntwo"}, False),
-        (["7"], {"result": 7}, False),
-        (["one"], {"result": "one", "pages": 3}, True),
-        (["one"], {"result": ["one", "two"]}, True),
-        ([], {"result": ""}, True),
-    ],
-)
-def test_a_text_that_the_server_also_wraps_in_an_object_is_sent_once(
-    texts: list[str], structured: dict[str, object], is_shown: bool, tmp_path: Path
-) -> None:
-    result = McpResult(tuple(McpContent("text", text=text) for text in texts), structured=structured)
-    assert (json.dumps(structured) in result_text(result, tmp_path)) is is_shown
+def test_results_are_text_for_the_model(result: McpResult, expected: str, tmp_path: Path) -> None:
+    output = asyncio.run(run(connected(answer=result)[1], context_in(tmp_path)))
+    assert (text_of(output), output.structured) == (expected, result.structured)
 
 
 def test_a_result_that_is_its_own_summary_is_not_displayed_below_it(tmp_path: Path) -> None:
@@ -252,11 +236,3 @@ def test_without_a_folder_the_rest_is_left_out(tmp_path: Path) -> None:
     _server, tool = connected(answer=text_result("word " * 100_000))
     text = text_of(asyncio.run(run(tool, context_in(tmp_path))))
     assert "the rest could not be saved" in text
-
-
-def test_control_characters_never_reach_the_model(tmp_path: Path) -> None:
-    assert result_text(text_result("a\x1b]0;title\x07b\x00c"), tmp_path) == "abc"
-
-
-def test_an_empty_result_is_reported_as_empty(tmp_path: Path) -> None:
-    assert result_text(McpResult(), tmp_path) == "(no content)"

@@ -226,35 +226,30 @@ def test_plugins_know_the_same_hook_events_as_settings() -> None:
     assert HOOK_EVENTS == EVENTS
 
 
-async def test_a_renderer_makes_the_display_of_a_call(project: Path) -> None:
-    install(project, "word_count", "bars")
-    async with Assembled(project, [reply(call("word_count", text="a b")), "Two."]) as run:
-        events = await run.run("go")
-        finished = next(event for event in events if isinstance(event, ev.ToolFinished))
-        lines = [[["##", "success"], [" 2 words", "text"]]]
-        assert finished.display == {"kind": "lines", "lines": lines, "text": "## 2 words"}
-
-
-async def test_a_renderer_that_fails_leaves_the_usual_display(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "shown", "problem"),
+    [
+        ("", "", "## 2 words", ""),
+        ("int(call.output)", "call.nothing", "", "bars.py:13: the renderer of word_count failed: AttributeError"),
+        ('" {count} words"', '"\\x1b[2Jx\\n[bold]y"', "##x [bold]y", ""),
+    ],
+    ids=["works", "fails", "control sequences"],
+)
+async def test_a_renderer_makes_the_display_of_a_call_unless_it_fails(
+    project: Path, old: str, new: str, shown: str, problem: str
+) -> None:
     install(project, "word_count")
-    text = (EXAMPLES / "bars.py").read_text().replace("int(call.output)", "call.nothing")
-    write(user_folder(project) / "bars.py", text)
+    write(user_folder(project) / "bars.py", (EXAMPLES / "bars.py").read_text().replace(old, new))
     async with Assembled(project, [reply(call("word_count", text="a b")), "Two."]) as run:
         events = await run.run("go")
         finished = next(event for event in events if isinstance(event, ev.ToolFinished))
-        assert finished.display == {}
+        assert finished.display.get("text", "") == shown
+        if not new:
+            assert finished.display["lines"] == [[["##", "success"], [" 2 words", "text"]]]
         assert run.results == ["2"]
-        assert [text for text in run.notices if "bars.py:13: the renderer of word_count failed: AttributeError" in text]
-
-
-async def test_control_sequences_of_a_renderer_do_not_reach_the_screen(project: Path) -> None:
-    install(project, "word_count")
-    text = (EXAMPLES / "bars.py").read_text().replace('" {count} words"', '"\\x1b[2Jx\\n[bold]y"')
-    write(user_folder(project) / "bars.py", text)
-    async with Assembled(project, [reply(call("word_count", text="a b")), "Two."]) as run:
-        events = await run.run("go")
-        finished = next(event for event in events if isinstance(event, ev.ToolFinished))
-        assert finished.display["text"] == "##x [bold]y"
+        assert [text for text in run.notices if problem and problem in text] == [
+            text for text in run.notices if problem
+        ]
 
 
 async def test_the_settings_choose_the_provider_of_a_plugin(project: Path) -> None:

@@ -118,6 +118,11 @@ class Bench:
         assert self.refused == []
         return events
 
+    async def once(self, prompt: str = "go") -> list[ev.Event]:
+        """Run one prompt, and close the engine."""
+        async with self.engine:
+            return await self.run(prompt)
+
 
 async def collect(events: AsyncGenerator[ev.Event, None]) -> list[ev.Event]:
     async with aclosing(events) as stream:
