@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.commands.table import GAP, WIDTH, cells, cut
+from agentcli.commands.table import GAP, WIDTH
 from agentcli.context.report import ContextItem
 from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.core.errors import UsageError
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
+from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 
@@ -119,7 +120,7 @@ def _item_by_item(engine: Engine) -> str:
     rows: list[tuple[str, ...]] = [("id", "kind", "tokens", "share", "age", "cached", "what")]
     rows += [_row(item, names, window, "pinned: " if item.pinned else "") for item in items]
     rows += [_row(item, names, window, "dropped: ") for item in dropped]
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_count, column)) for column in zip(*rows, strict=True)]
     room = max(12, WIDTH - sum(widths[:-1]) - GAP * (len(widths) - 1))
     lines = []
     for id, kind, *numbers, cached, what in rows:

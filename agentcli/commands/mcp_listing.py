@@ -8,8 +8,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agentcli.commands.table import cut
 from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.columns import cut
 from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials

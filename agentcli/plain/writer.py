@@ -9,13 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import select
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from agentcli.core.text.columns import hanging_indent
+from agentcli.core.text.columns import wrap_sentences
 from agentcli.core.text.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextRuns, TextStyle
@@ -44,22 +43,6 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
                 return  # The terminal is gone: the hangup or the end of the input ends the program.
 
     return write
-
-
-def wrapped(text: str, width: int, indent: str = "") -> str:
-    """Wrap sentences to `width` columns. All lines but the first get `indent`, which is as wide as the mark before the
-    first. Lines that fit are unchanged; a wrapped line continues below its last column."""
-    room = max(MIN_WIDTH, width - len(indent))
-    rows: list[str] = []
-    for row in text.split("\n"):
-        own = " " * hanging_indent(row, room)
-        fits = len(row) <= room
-        rows += (
-            [row]
-            if fits
-            else textwrap.wrap(row, room, subsequent_indent=own, break_long_words=False, break_on_hyphens=False)
-        )
-    return "\n".join(indent + row if row and number else row for number, row in enumerate(rows))
 
 
 class Writer(ABC):
@@ -215,7 +198,7 @@ class ColourWriter(Writer):
     def _laid_out(self, piece: TextLine) -> TextRuns:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
-        return (*marks, (wrapped(text, max(MIN_WIDTH, self._width()), indent), look))
+        return (*marks, (wrap_sentences(text, max(MIN_WIDTH, self._width()), indent), look))
 
     def _dressed(self, text: str, look: TextStyle | str) -> str:
         code = self._codes.get(look) or _output_code(look, colours=self._colours)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.commands.context import handles
-from agentcli.commands.table import cells
 from agentcli.context.user_edits import LAST_PROMPT, NOT_THERE, PINNED
+from agentcli.core.text.columns import cell_count
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.fakes import collect
 from tests.support.scripts import reply
@@ -73,7 +73,7 @@ async def test_the_list_has_columns_for_share_age_and_cache_that_fit(tmp_path: P
         await collect(engine.submit("and now?"))
         header, *rows, legend = (await said(engine, "/context items")).splitlines()
         assert header.split() == ["id", "kind", "tokens", "share", "age", "cached", "what"]
-        assert all(cells(row) <= 78 for row in (header, *rows, legend))
+        assert all(cell_count(row) <= 78 for row in (header, *rows, legend))
         edges = [header.index(name) + len(name) for name in ("tokens", "share", "age")]
         for row in rows:
             assert all(row[edge - 1] != " " and row[edge] == " " for edge in edges), row

@@ -12,9 +12,10 @@ from agentcli.agent.costs.cache_watch import SHORT_TTL
 from agentcli.agent.costs.spending import Spending
 from agentcli.commands.cost import details
 from agentcli.commands.line import run_command
-from agentcli.commands.table import cells, cut, table, width_of
+from agentcli.commands.table import table, width_of
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin, user_message
+from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import money, token_count
 from agentcli.core.usage import Usage
 from tests.support.curating import cached_bench, looking
@@ -29,15 +30,15 @@ LONG = "a prompt that goes on and on, with 日本語 in it, and then some more w
 @given(st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60), st.integers(0, 40))
 def test_truncated_text_fits_and_is_marked(text: str, width: int) -> None:
     shown = cut(text, width)
-    assert cells(shown) <= width
+    assert cell_count(shown) <= width
     assert shown == text or not width or shown.endswith("…")
 
 
 def test_wide_characters_take_two_columns_and_marks_none() -> None:
-    assert [cells(text) for text in ("abc", "日本", "e\u0301", "\u200b", "ｗ")] == [3, 4, 1, 0, 2]
+    assert [cell_count(text) for text in ("abc", "日本", "e\u0301", "\u200b", "ｗ")] == [3, 4, 1, 0, 2]
     assert cut("日本語", 4) == "日…"
     rows = table([("name", "n"), ("日本", "1"), ("a", "22")]).splitlines()
-    assert len({cells(row) for row in rows}) == 1
+    assert len({cell_count(row) for row in rows}) == 1
 
 
 def spent(*titles: str) -> Spending:
@@ -61,7 +62,7 @@ def test_a_long_prompt_is_cut_and_a_wide_screen_shows_more_of_it() -> None:
     narrow, wide = (details(spent(LONG, LONG), width)[-1].splitlines() for width in (60, 110))
     assert narrow[1].endswith("…")
     assert len(narrow) == len(wide) == 3
-    assert cells(narrow[1]) < cells(wide[1])
+    assert cell_count(narrow[1]) < cell_count(wide[1])
 
 
 # ---------------------------------------------------------------------------------------------------- the prompt cache

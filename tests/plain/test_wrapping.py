@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer
+from agentcli.core.text.columns import wrap_sentences
 from agentcli.interactive.questions.model import AnswerChoice, Question
 from agentcli.plain.pieces import line, prose
 from agentcli.plain.printer import Printer
 from agentcli.plain.questions import answer_question
-from agentcli.plain.writer import ColourWriter, to_terminal, wrapped
+from agentcli.plain.writer import ColourWriter, to_terminal
 from tests.headless.fake_engine import result
 from tests.plain.asked import Paper
 
@@ -33,12 +34,12 @@ from tests.plain.asked import Paper
     ],
 )
 def test_prose_is_wrapped_between_words(text: str, width: int, indent: str, shown: str) -> None:
-    assert wrapped(text, width, indent) == shown
+    assert wrap_sentences(text, width, indent) == shown
 
 
 @given(st.text(st.sampled_from("ab \n-/"), max_size=200), st.integers(20, 60))
 def test_nothing_but_blanks_is_lost_or_added(text: str, width: int) -> None:
-    assert "".join(wrapped(text, width, "   ").split()) == "".join(text.split())
+    assert "".join(wrap_sentences(text, width, "   ").split()) == "".join(text.split())
 
 
 class Narrow(Paper):

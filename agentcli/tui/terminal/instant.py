@@ -458,11 +458,9 @@ def width(character: str) -> int:
     """Width of a character in cells."""
     if character < "\x7f":
         return 1
-    import unicodedata
+    from agentcli.core.text.columns import character_cells
 
-    if unicodedata.category(character) in ("Mn", "Me", "Cf") or character == "\u200d":
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return character_cells(character)
 
 
 def colourless(numbers: str) -> str:
