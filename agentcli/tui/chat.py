@@ -37,8 +37,9 @@ from agentcli.tui.session import TuiSession
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.data import branch_of
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.textual_internals import paint_now
+from agentcli.tui.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
@@ -66,6 +67,7 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
         super().__init__()
+        use_compositor(self, QuickCompositor())
         from agentcli.tui.actions import Actions
 
         self.palette = palette

@@ -19,6 +19,7 @@ from textual.widgets import Input, TextArea
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.textual_internals import strips_of
+from agentcli.tui.transcript.compositing import QuickUpdate
 
 if TYPE_CHECKING:
     from agentcli.tui.terminal.driver import AgentDriver
@@ -39,7 +40,8 @@ class PaintedApp(App[T]):
             super()._display(screen, renderable)
             return
         try:
-            self.terminal_driver.paint(strips_of(renderable), self.size, self.cursor_position)
+            strips = renderable.strips if isinstance(renderable, QuickUpdate) else strips_of(renderable)
+            self.terminal_driver.paint(strips, self.size, self.cursor_position)
         except Exception as error:  # noqa: BLE001 -- ends the app with the terminal in order
             self.fail(error)
         finally:

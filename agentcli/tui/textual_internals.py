@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
@@ -23,10 +23,18 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "XTermParser _sequence_to_key_events": "the names of keys are those of Textual's parser",
     },
     "transcript.widget": {
-        "_size_updated _scroll_update _refresh_scrollbars": "the transcript keeps its own place in rows",
+        "_size_updated": "rows are placed before the screen is painted",
+    },
+    "transcript.compositing": {
+        "ChopsUpdate Compositor LayoutUpdate _dirty_regions": "the compositor that is extended",
     },
 }
 """By module of `agentcli.tui`: private names that a subclass calls or overrides, and why."""
+
+
+def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
+    """Replace the compositor before the first layout."""
+    screen._compositor = compositor
 
 
 def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:

@@ -386,9 +386,10 @@ class Transcript(ScrollView):
             self._settle()  # before the screen is painted; a new width waits for a frame, which merges resizes
         return changed
 
-    def _scroll_update(self, virtual_size: Size) -> None:
-        """Leave clamping to `_settle`: Textual would clamp to the old rows, as if the user had scrolled."""
-        self._refresh_scrollbars()
+    def validate_scroll_y(self, value: float) -> float:
+        """Leave clamping after a resize to `_settle`: Textual would clamp to the old rows, as if the user had
+        scrolled."""
+        return value if value == self.scroll_y else super().validate_scroll_y(value)
 
     def on_resize(self) -> None:
         self._request_frame()
