@@ -9,8 +9,7 @@ from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.requests.advisor import advisor_tool
-from agentcli.providers.requests.deferred_tools import ReferenceReader, with_api_search
+from agentcli.providers.requests.server_tools import ReferenceReader, advisor_tool, with_api_search
 
 
 class LoadedTools:

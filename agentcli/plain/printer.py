@@ -19,8 +19,7 @@ from agentcli.core.text.format import counted, duration, money, plural
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
-from agentcli.interactive.partial_output import PartialOutput
-from agentcli.interactive.wording import is_entered
+from agentcli.interactive.wording import PartialOutput, is_entered
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
 from agentcli.plain.results import INDENT, RunningOutput, diff_lines, diff_output, result_lines, without_summary
 

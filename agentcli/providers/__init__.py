@@ -1,6 +1,6 @@
 """Layer 2: requests to a model. `base` is the contract that the other modules implement.
 
-provider, attempt, retry   one request with its retries, watched
+provider, retry            one request with its retries, watched
 requests/                  the bytes of a request
 transports/                how they are sent and the reply is received: our own client, the anthropic package
 catalog                    names, prices and limits of models

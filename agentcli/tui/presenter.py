@@ -27,7 +27,7 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
-from agentcli.interactive.partial_output import PartialOutput
+from agentcli.interactive.wording import PartialOutput
 from agentcli.tui.agents import AgentItem, AgentPresenters, AgentProgress
 from agentcli.tui.model import (
     Activity,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from agentcli.interactive.partial_output import PartialOutput
+from agentcli.interactive.wording import PartialOutput
 from tests.support.tables import each_row
 
 REQUEST = ev.RequestStarted(model="m", turn=1)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.providers.attempt import Attempt
 from agentcli.providers.credentials import Credentials
+from agentcli.providers.provider import Attempt
 from agentcli.providers.retry import Timeouts
 from agentcli.providers.transports.base import TransportFailure, closed_on_abort
 from agentcli.providers.transports.sdk import SdkTransport

@@ -31,7 +31,7 @@ from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import NOTHING, RESULT_DATA, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
-from agentcli.providers.requests.advisor import advisor_of, describe_advice
+from agentcli.providers.requests.server_tools import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
 
 

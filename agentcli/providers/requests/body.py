@@ -16,21 +16,19 @@ from agentcli.core.messages import Json
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
-from agentcli.providers.requests.advisor import (
+from agentcli.providers.requests.encode import BodyMessages
+from agentcli.providers.requests.server_tools import (
     ADVISOR,
     ADVISOR_BETA,
-    advisor_of,
-    leave_out_advice,
-    without_advisor,
-)
-from agentcli.providers.requests.deferred_tools import (
     API_SEARCH,
+    advisor_of,
     defer,
+    leave_out_advice,
     resolve_references,
     uses_references,
+    without_advisor,
     without_api_search,
 )
-from agentcli.providers.requests.encode import BodyMessages
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 FAST_BETA = "fast-mode-2026-02-01"

@@ -1,6 +1,8 @@
-"""Deferred tools in a request: definitions that `tool_reference` blocks in tool results load.
+"""Tools of the API in a request: deferred tools, whose definitions are loaded by references, and the advisor.
 
-A model or an endpoint that does not support them gets the definitions as text in place of the references.
+A model or an endpoint that does not support references gets the definitions as text in their place. The advisor is a
+second model that the server consults during a reply: the API offers it as a tool and puts the call and the advice into
+the reply; both are sent back unchanged.
 """
 
 from __future__ import annotations
@@ -12,8 +14,64 @@ from operator import itemgetter
 from typing import Any
 
 from agentcli.core.append_only import AppendOnly, as_append_only
-from agentcli.core.messages import Json
-from agentcli.providers.requests.advisor import ADVISOR, has_advice
+from agentcli.core.messages import Block, Json, UnknownBlock
+from agentcli.core.text.plaintext import plain_text
+
+ADVISOR_BETA = "advisor-tool-2026-03-01"
+ADVISOR = "advisor"
+"""Name of the tool."""
+_ADVISOR_TYPE = "advisor_20260301"
+_ADVICE = "advisor_tool_result"
+_LEFT_OUT: Json = {"type": "text", "text": "[Consulted the advisor]"}
+
+
+def advisor_tool(model: str) -> Json:
+    return {"type": _ADVISOR_TYPE, "name": ADVISOR, "model": model}
+
+
+def advisor_of(tools: Iterable[Json]) -> str:
+    """The advisor's model; "" if the tools have no advisor."""
+    return next((str(tool["model"]) for tool in tools if tool.get("type") == _ADVISOR_TYPE), "")
+
+
+def without_advisor(tools: Iterable[Json]) -> list[Json]:
+    return [tool for tool in tools if tool.get("type") != _ADVISOR_TYPE]
+
+
+def has_advice(message: Json) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(map(_is_advice, content))
+
+
+def leave_out_advice(messages: list[Json]) -> None:
+    """Remove the advisor's blocks, in copies of their messages: the API refuses them without the tool."""
+    for place, message in enumerate(messages):
+        if has_advice(message):
+            kept = [block for block in message["content"] if not _is_advice(block)]
+            messages[place] = {**message, "content": kept or [_LEFT_OUT]}
+
+
+def describe_advice(block: Block, model: str) -> str:
+    """What an advisor's result says, for the user; "" for any other block."""
+    if not isinstance(block, UnknownBlock) or block.type != _ADVICE:
+        return ""
+    content: Any = block.data.get("content")
+    content = content if isinstance(content, dict) else {}
+    text = content.get("text")
+    if isinstance(text, str) and text.strip():
+        return f"Advice from {model}: {plain_text(text).strip()}"
+    if code := content.get("error_code"):
+        return f"The advisor {model} did not answer: {plain_text(str(code)).replace('_', ' ')}."
+    return f"{model} gave advice that only the model can read."
+
+
+def _is_advice(block: Any) -> bool:
+    """Whether a block is a call of the advisor, or its result."""
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    return kind == _ADVICE or (kind == "server_tool_use" and block.get("name") == ADVISOR)
+
 
 REFERENCE = "tool_reference"
 OWN_SEARCH = "ToolSearch"
@@ -73,7 +131,7 @@ def resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:
         names = list(_references(message))
         kept = all("defer_loading" in known.get(name, {}) for name in names)
         if not kept or (not by_api and _has_api_search(message)):
-            blocks = [_resolved(block, known, by_api=by_api) for block in message["content"]]
+            blocks = [_resolve(block, known, by_api=by_api) for block in message["content"]]
             left = [block for block in blocks if block is not None]
             messages[place] = {**message, "content": left or [{"type": "text", "text": "[Searched for tools]"}]}
 
@@ -127,7 +185,7 @@ def _is_api_search(block: Json) -> bool:
     return kind == _API_RESULT or (kind == "server_tool_use" and block.get("name") == API_SEARCH["name"])
 
 
-def _resolved(block: Json, known: Mapping[str, Json], *, by_api: bool) -> Json | None:
+def _resolve(block: Json, known: Mapping[str, Json], *, by_api: bool) -> Json | None:
     """A block in a form that can be sent; None: leave it out."""
     content = block.get("content")
     if block.get("type") == "tool_result" and isinstance(content, list):
