@@ -79,7 +79,7 @@ class Authors:
     may_be_users: Callable[[str, Difference], bool]
 
 
-async def authors_beside_call(
+async def find_authors(
     shadow: Shadow, record: SubmissionRecord, begun: Snapshot, named: NamedFiles, line: UserCommand | None
 ) -> Authors:
     """Attribute changes made during a call that may change any file and has `named` some.

@@ -27,7 +27,7 @@ from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
-PATIENCE_SECONDS = 10.0
+SNAPSHOT_SECONDS = 10.0
 _WARMING_SECONDS = 120.0
 _MAX_NESTED = 16
 _MAX_FAILURES = 3
@@ -41,7 +41,7 @@ class SnapshotLocation:
     state_dir: Path
     session_id: str
     search_path: str | None = None
-    patience: float = PATIENCE_SECONDS
+    snapshot_seconds: float = SNAPSHOT_SECONDS
     """Maximum seconds that a call waits for its snapshot."""
     forked_from: str = ""
     """Id of the session that this one was forked from."""
@@ -107,8 +107,10 @@ class SnapshotFolders:
         self.tried.update(wanted)
         left_out = {*without, *(root for root, times in self._failures.items() if times >= _MAX_FAILURES)}
         waiting = [root for root in wanted if str(root) not in left_out]
-        patience = self._place.patience if seconds is None else min(seconds, self._place.patience)
-        deadline = asyncio.get_running_loop().time() + patience
+        snapshot_seconds = (
+            self._place.snapshot_seconds if seconds is None else min(seconds, self._place.snapshot_seconds)
+        )
+        deadline = asyncio.get_running_loop().time() + snapshot_seconds
         while waiting:
             work = (self._take_one(root, forced.get(str(root), ()), deadline, with_ignored) for root in waiting)
             results = await asyncio.gather(*work)

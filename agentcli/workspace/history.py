@@ -21,7 +21,7 @@ from agentcli.core.files.links import is_below
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
+from agentcli.workspace.attribution import NamedFiles, UserCommand, find_authors, users_changes
 from agentcli.workspace.base import (
     CallChanges,
     DiffScope,
@@ -103,10 +103,10 @@ class WorkspaceHistory:
         self._journal: UndoJournal | None = None
         self._open: _Open | None = None
         self._notices: list[str] = []
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
-        self._line: UserCommand | None = None
+        self._user_command: UserCommand | None = None
         self._comparisons = CallComparisons(self._folders.shadow)
 
     # -------------------------------------------------------------------------------------- called by the loop
@@ -120,7 +120,7 @@ class WorkspaceHistory:
 
         Runs git in the folder, isolated from its settings: only for trusted folders."""
         if self._warming is None:
-            work = self._looked_through(distinct(working_dirs))
+            work = self._index_ahead(distinct(working_dirs))
             self._warming = start_task(work, name="look through the folders")
         try:
             await asyncio.shield(self._warming)
@@ -128,14 +128,14 @@ class WorkspaceHistory:
             await cancel_and_wait([self._warming])
             raise
 
-    async def _looked_through(self, roots: Sequence[Path]) -> None:
+    async def _index_ahead(self, roots: Sequence[Path]) -> None:
         async with self._lock:
             await self._folders.look_through(roots)
 
     async def _finish_warming(self) -> None:
         if self._warming is not None and not self._warming.done():
             # Files indexed so far need not be indexed again.
-            await asyncio.wait({self._warming}, timeout=self._place.patience)
+            await asyncio.wait({self._warming}, timeout=self._place.snapshot_seconds)
             await cancel_and_wait([self._warming])
 
     async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
@@ -160,13 +160,13 @@ class WorkspaceHistory:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._finish_warming()
         async with self._lock:
-            await self._quietly(self._before_change(call_id, input, cwd, working_dirs))
+            await self._notify_failure(self._before_change(call_id, input, cwd, working_dirs))
 
     async def _before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         opened = self._open = self._open or _Open("")
-        journal = await self._journal_read()
+        journal = await self._open_journal()
         if opened.record is None:
-            await self._settle(journal)
+            await self._close_killed(journal)
             opened.record = journal.begin(opened.prompt_id)
         record = opened.record
         roots = distinct(working_dirs)
@@ -181,12 +181,12 @@ class WorkspaceHistory:
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
         await opened.repositories.begin_call(snapshots)
         if record.before:
-            fresh |= await self._amended(record, snapshots, opened)
+            fresh |= await self._amend(record, snapshots, opened)
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
                 journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
-        await self._tell_lost(opened, snapshots)
+        await self._notify_lost(opened, snapshots)
         await self._note_idle(opened, record, snapshots)
         opened.begun, opened.stretches = snapshots, []
         opened.input = input
@@ -199,9 +199,9 @@ class WorkspaceHistory:
         changes are compared in the background. Returns whether there are any.
         """
         async with self._lock:
-            found = await self._asked(self._after_change(only, background, report))
+            found = await self._try(self._after_change(only, background, report))
             if isinstance(found, str):
-                self._tell(found)
+                self._notify(found)
             return found is True
 
     async def _after_change(self, only: Sequence[str] | None, background: bool, report: str) -> bool:
@@ -223,9 +223,9 @@ class WorkspaceHistory:
             return bool(report) and self._comparisons.compare_written(report, begun, written)
         now = await self._take([Path(root) for root in begun], opened, record)
         if only is None:
-            command = "" if stretches or self._line is not None else str(opened.input.get("command", ""))
+            command = "" if stretches or self._user_command is not None else str(opened.input.get("command", ""))
             await opened.repositories.end_call(command, self._folders.shadow)
-            for stretch in (*stretches, (self._line, begun, now)):
+            for stretch in (*stretches, (self._user_command, begun, now)):
                 await self._note_stretch(opened, record, stretch)
         else:
             for root in now.keys() & begun.keys():
@@ -244,7 +244,7 @@ class WorkspaceHistory:
             if begun[root] == now[root]:
                 continue
             shadow = await self._folders.shadow(Path(root))
-            authors = await authors_beside_call(shadow, record, begun[root], opened.named, line)
+            authors = await find_authors(shadow, record, begun[root], opened.named, line)
             if line is not None:
                 await self._note_users(opened, record, span, authors.is_users, doubtful=False)
             await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
@@ -252,20 +252,20 @@ class WorkspaceHistory:
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         """Record the start of a command of the user that may change the paths in `only`; None: any file."""
         async with self._lock:
-            await self._quietly(self._split())
-            self._line = UserCommand.of(command, only)
+            await self._notify_failure(self._split())
+            self._user_command = UserCommand.of(command, only)
 
     async def after_user_command(self) -> None:
         async with self._lock:
-            await self._quietly(self._split())
-            self._line = None
+            await self._notify_failure(self._split())
+            self._user_command = None
 
     async def _split(self) -> None:
         """Split the running call where a command of the user begins or ends."""
         opened = self._open
         if opened is not None and opened.record is not None and opened.begun:
             now = await self._take([Path(root) for root in opened.begun], opened, opened.record)
-            opened.stretches.append((self._line, opened.begun, now))
+            opened.stretches.append((self._user_command, opened.begun, now))
             opened.begun = now
 
     async def _note_idle(self, opened: _Open, record: SubmissionRecord, now: Roots) -> None:
@@ -298,10 +298,10 @@ class WorkspaceHistory:
             changes.doubtful = except_below is None and opened.background if doubtful is None else doubtful
             if doubtful:
                 changes.command = plain_line(str(opened.input.get("command", "")), _MAX_COMMAND_LENGTH)
-            journal = await self._journal_read()
+            journal = await self._open_journal()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
-    async def _amended(self, record: SubmissionRecord, now: Roots, opened: _Open) -> Roots:
+    async def _amend(self, record: SubmissionRecord, now: Roots, opened: _Open) -> Roots:
         """Add ignored files first named by a later call to the first snapshot, with their current content.
 
         Otherwise an undo would treat them as new and remove them.
@@ -330,12 +330,12 @@ class WorkspaceHistory:
         if opened is None or opened.record is None or not opened.record.before:
             return
         async with self._lock:
-            await self._quietly(self._end(opened, opened.record, hurry))
+            await self._notify_failure(self._end(opened, opened.record, hurry))
 
     async def _end(self, opened: _Open, record: SubmissionRecord, hurry: bool) -> None:
-        journal = await self._journal_read()
+        journal = await self._open_journal()
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
-        await self._tell_lost(opened, after)
+        await self._notify_lost(opened, after)
         await self._note_idle(opened, record, after)
         for root, staged in opened.repositories.staged().items():
             await in_thread(partial(journal.note_staged, record, root, staged))
@@ -362,7 +362,7 @@ class WorkspaceHistory:
     async def changes(self) -> list[FileChange]:
         """Changes of the last submission that was not undone."""
         async with self._lock:
-            found = await self._asked(self._changes())
+            found = await self._try(self._changes())
             return found if isinstance(found, list) else []
 
     async def _changes(self) -> list[FileChange]:
@@ -376,7 +376,7 @@ class WorkspaceHistory:
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
         """Changes as unified diffs. I/O errors are reported in `problem`, not raised."""
         async with self._lock:
-            found = await self._asked(self._diff(scope, working_dirs), "Changes cannot be shown")
+            found = await self._try(self._diff(scope, working_dirs), "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
     async def _diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
@@ -396,18 +396,18 @@ class WorkspaceHistory:
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._asked(self._plan(again, choices or UndoChoices()))
+            found = await self._try(self._plan(again, choices or UndoChoices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
         """The net effect of undos and redos since the last call."""
         async with self._lock:
-            journal = await self._journal_read()
+            journal = await self._open_journal()
             return await in_thread(journal.take_news)
 
     async def _put_back(self, again: bool, choices: UndoChoices) -> UndoReport:
         async with self._lock:
-            report = await self._asked(self._reverse(again, choices))
+            report = await self._try(self._reverse(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
     async def _plan(self, again: bool, choices: UndoChoices) -> UndoPlan:
@@ -417,9 +417,9 @@ class WorkspaceHistory:
         return await (await self._undo(again)).run(choices)
 
     async def _undo(self, again: bool) -> SubmissionUndo:
-        journal = await self._journal_read()
-        await self._settle(journal)
-        return SubmissionUndo(self._folders, journal, again, self._place.patience)
+        journal = await self._open_journal()
+        await self._close_killed(journal)
+        return SubmissionUndo(self._folders, journal, again, self._place.snapshot_seconds)
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 
@@ -431,14 +431,14 @@ class WorkspaceHistory:
         seconds = _HURRY_SECONDS if hurry else None
         taken = await self._folders.take(roots, opened.forced, opened.given_up, seconds, with_ignored)
         opened.given_up |= taken.failed.keys()
-        journal = await self._journal_read()
+        journal = await self._open_journal()
         for root, reason in taken.failed.items():
             text = f"Changes in {root} cannot be undone: {reason}."
             await in_thread(partial(journal.note_missed, record, text))
-            self._tell(text)
+            self._notify(text)
         return taken.snapshots
 
-    async def _tell_lost(self, opened: _Open, now: Roots) -> None:
+    async def _notify_lost(self, opened: _Open, now: Roots) -> None:
         """Report removed files without a copy at once, not only at an undo."""
         for root, snapshot in now.items():
             was = opened.uncovered.get(root, {})
@@ -448,11 +448,11 @@ class WorkspaceHistory:
                 first = plain_line(os.fsencode(Path(root) / gone[0]).decode("utf-8", "replace"), 300)
                 more = f" and {len(gone) - 1} more were" if len(gone) > 1 else " was"
                 reason = why_uncovered([was[path] for path in gone])
-                self._tell(f"{first}{more} removed and cannot be restored: {reason}.")
+                self._notify(f"{first}{more} removed and cannot be restored: {reason}.")
 
-    def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+    def _notify(self, text: str) -> None:
+        if text not in self._notified:
+            self._notified.add(text)
             self._notices.append(text)
 
     def _note_target(
@@ -471,7 +471,7 @@ class WorkspaceHistory:
         if opened.record is not None:
             journal.note_missed(opened.record, f"{real} is outside the working directories and is not undone.")
 
-    async def _settle(self, journal: UndoJournal) -> None:
+    async def _close_killed(self, journal: UndoJournal) -> None:
         """Close submissions of a killed process: all changes up to now count as theirs."""
         for one in journal.open_ended():
             if self._open is not None and one is self._open.record:
@@ -485,9 +485,9 @@ class WorkspaceHistory:
 
         Doubtful changes are not excluded, since showing them does no harm.
         """
-        journal = await self._journal_read()
+        journal = await self._open_journal()
         running = self._open.record if self._open is not None else None
-        await self._settle(journal)
+        await self._close_killed(journal)
         last = running or next(iter(journal.to_undo()), None)
         chosen = [one for one in journal.submissions if not one.undone] if scope == "session" else [last]
         spans: dict[str, list[SubmissionSpan]] = {}
@@ -509,7 +509,7 @@ class WorkspaceHistory:
 
     # ---------------------------------------------------------------------------------------------- helpers
 
-    async def _journal_read(self) -> UndoJournal:
+    async def _open_journal(self) -> UndoJournal:
         if self._journal is None:
             folder = self._place.folder / "sessions"
             journal = UndoJournal(folder / f"{self._place.session_id}.jsonl")
@@ -524,12 +524,12 @@ class WorkspaceHistory:
             self._journal = journal
         return self._journal
 
-    async def _quietly(self, work: Awaitable[None]) -> None:
-        result = await self._asked(work)
+    async def _notify_failure(self, work: Awaitable[None]) -> None:
+        result = await self._try(work)
         if isinstance(result, str):
-            self._tell(result)
+            self._notify(result)
 
-    async def _asked(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
+    async def _try(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
         """The result of `work`, or an error message."""
         try:
             return await work

@@ -49,7 +49,7 @@ class LazyHistory(Workspace):
         """Whether the submission ended while a background agent's call was running."""
         self._history: WorkspaceHistory | None = None
 
-    def _made(self) -> WorkspaceHistory:
+    def _open(self) -> WorkspaceHistory:
         if self._history is None:
             from agentcli.workspace.folders import SnapshotLocation
             from agentcli.workspace.history import WorkspaceHistory
@@ -70,16 +70,16 @@ class LazyHistory(Workspace):
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
         if self._may_warm():
-            await self._made().warm(working_dirs)
+            await self._open().warm(working_dirs)
 
     async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
-        return await self._made().find_gap(working_dirs, paths)
+        return await self._open().find_gap(working_dirs, paths)
 
     def uncovered(self) -> tuple[Path, ...]:
         return self._history.uncovered() if self._history is not None else ()
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
-        history = self._made()
+        history = self._open()
         if self._prompt_id is None and not self._running and not self._end_is_due:
             # A background agent continues after the prompt that started it.
             history.begin(self._last_prompt)
@@ -130,26 +130,26 @@ class LazyHistory(Workspace):
         return self._history.take_notice() if self._history is not None else None
 
     async def changes(self) -> list[FileChange]:
-        return await self._made().changes()
+        return await self._open().changes()
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
-        return await self._made().diff(scope, working_dirs)
+        return await self._open().diff(scope, working_dirs)
 
     async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return await self._made().undo(choices)
+        return await self._open().undo(choices)
 
     async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return await self._made().redo(choices)
+        return await self._open().redo(choices)
 
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
-        return await self._made().plan(again, choices)
+        return await self._open().plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:
         # Check the disk first: a session without changes has no journal.
         journal = self._state_dir / "snapshots" / "sessions" / f"{self._session[0]}.jsonl"
         if self._history is None and not journal.exists():
             return []
-        return await self._made().take_undo_news()
+        return await self._open().take_undo_news()
 
     async def aclose(self) -> None:
         if self._history is not None:

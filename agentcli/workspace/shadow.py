@@ -120,11 +120,11 @@ class Shadow:
         """
         try:
             async with asyncio.timeout(seconds):
-                return await self._repaired(forced, with_ignored)
+                return await self._take_repaired(forced, with_ignored)
         except TimeoutError as error:
             raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
 
-    async def _repaired(self, forced: Iterable[str], with_ignored: bool) -> Snapshot:
+    async def _take_repaired(self, forced: Iterable[str], with_ignored: bool) -> Snapshot:
         """Take a snapshot with a new index, once, because a crash may have left a broken one."""
         try:
             return await self._take(forced, with_ignored)
@@ -149,15 +149,15 @@ class Shadow:
         if not await in_thread(self.root.is_dir):
             self._last_tree = None
             return Snapshot(EMPTY_TREE)
-        listed = await self._listed()
-        folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
+        listed = await self._list_changes()
+        folders = await in_thread(lambda: sort_folders(self.root, self._without_own(listed.folders)))
         new = list(listed.others)
         if folders.filled:
             narrow = folders.filled if len(folders.filled) <= _MAX_PATHSPECS else []
             found = parse_listing(await self._list("--", *narrow))
             new = sorted({*new, *found.others})
             folders.nested += [name for name in found.folders if name not in folders.nested]
-        new = self._ours(new)
+        new = self._without_own(new)
         if with_ignored:
             self.ignored_files = await self._list_ignored(MAX_FILES - _entries(self._git.index) - len(new))
             forced = {*forced, *self.ignored_files.files}
@@ -168,27 +168,27 @@ class Shadow:
         named = [path for path in forced if path not in self._named]
         new = [*new, *named]
         limits = self.limits
-        changed, removed = self._ours(listed.changed), self._ours(listed.removed)
+        changed, removed = self._without_own(listed.changed), self._without_own(listed.removed)
         files = await in_thread(lambda: sort_files(self.root, new, changed, removed, limits))
         if _entries(self._git.index) + len(new) > MAX_FILES:
             raise TooManyFiles(f"the folder holds more than {MAX_FILES:,} files")
         if files.add or files.remove or self._last_tree is None:
             await self._update([path for path in files.add if path not in files.large], files.remove)
             await self._update(list(files.large), (), _LARGE)
-            self._last_tree = await self._written_tree()
+            self._last_tree = await self._write_tree()
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
         self.limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
         if folders.filled and files.add:
             # Empty folders inside new ones are listed separately only now that their siblings are known.
             again = parse_listing(await self._list("--directory"))
-            folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
+            folders.empty = (await in_thread(lambda: sort_folders(self.root, self._without_own(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
 
     async def store_written(self, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
         """Store the current content of these files without a snapshot; None if a snapshot is needed."""
         return await in_thread(lambda: store_written(self.root, self.place / "objects", paths))
 
-    async def _listed(self) -> FileListing:
+    async def _list_changes(self) -> FileListing:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
         replaced = await in_thread(lambda: folders_among(self.root, (*listed.changed, *listed.removed)))
         if replaced:
@@ -201,11 +201,11 @@ class Shadow:
     async def _list_ignored(self, max_files: int) -> IgnoredFiles:
         """The ignored files that are not in the index yet."""
         listed = parse_listing(await self._list("-i", "--directory"))
-        listed.others, listed.folders = self._ours(listed.others), self._ours(listed.folders)
+        listed.others, listed.folders = self._without_own(listed.others), self._without_own(listed.folders)
         output = [path for path in listed.folders if may_be_output(path)]
         has_tracked = {path for path in output if await self._has_tracked_files(path)}
         ignored = await in_thread(lambda: sort_ignored(self.root, listed, has_tracked, max_files))
-        ignored.files = self._ours(ignored.files)
+        ignored.files = self._without_own(ignored.files)
         return ignored
 
     async def _has_tracked_files(self, folder: str) -> bool:
@@ -220,7 +220,7 @@ class Shadow:
     async def _list(self, *arguments: str) -> bytes:
         return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
 
-    def _ours(self, paths: Iterable[str]) -> list[str]:
+    def _without_own(self, paths: Iterable[str]) -> list[str]:
         """Leave out agentcli's settings files and state directory, even if an ignore file includes them."""
         paths = [path for path in paths if not listing.is_own_file(path)]
         out = self._leave_out
@@ -252,7 +252,7 @@ class Shadow:
             with contextlib.suppress(OSError, ValueError):
                 _write(self.place / "modes.json", json.dumps(known))
 
-    async def _written_tree(self) -> str:
+    async def _write_tree(self) -> str:
         if not _entries(self._git.index):
             return EMPTY_TREE
         arguments = ["write-tree"]
@@ -328,7 +328,7 @@ class Shadow:
 
     async def old_files(self, entries: Mapping[str, TreeEntry]) -> AsyncIterator[list[OldFile]]:
         """Content for each path, in batches that fit into memory."""
-        async for part in self._handfuls(list(entries.items())):
+        async for part in self._batch(list(entries.items())):
             contents = await self._contents([entry.oid for _path, entry in part])
             # Restored content is already stored: storing it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
@@ -338,7 +338,7 @@ class Shadow:
                 for (path, entry), content in zip(part, contents, strict=True)
             ]
 
-    async def _handfuls(self, wanted: Sequence[tuple[str, TreeEntry]]) -> AsyncIterator[list[tuple[str, TreeEntry]]]:
+    async def _batch(self, wanted: Sequence[tuple[str, TreeEntry]]) -> AsyncIterator[list[tuple[str, TreeEntry]]]:
         sizes = await self._sizes([entry.oid for _path, entry in wanted])
         part: list[tuple[str, TreeEntry]] = []
         room = _BYTES_AT_ONCE

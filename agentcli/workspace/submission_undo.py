@@ -19,13 +19,13 @@ from agentcli.workspace.trees import TreeEntry
 
 
 class SubmissionUndo:
-    """`again`: whether to redo instead of to undo; `patience`: maximum seconds for a snapshot."""
+    """`again`: whether to redo instead of to undo; `snapshot_seconds`: maximum seconds for a snapshot."""
 
-    def __init__(self, folders: SnapshotFolders, journal: UndoJournal, again: bool, patience: float) -> None:
+    def __init__(self, folders: SnapshotFolders, journal: UndoJournal, again: bool, snapshot_seconds: float) -> None:
         self._folders = folders
         self._journal = journal
         self._again = again
-        self._patience = patience
+        self._snapshot_seconds = snapshot_seconds
 
     def _targets(self) -> list[SubmissionRecord]:
         return self._journal.to_redo() if self._again else self._journal.to_undo()
@@ -36,7 +36,7 @@ class SubmissionUndo:
             undoing, conflicts, is_work = FileUndo(target.prompt_id, choices), [], False
             doubtful: list[str] = []
             for reversal in await self._reversals(undoing, target, choices):
-                decided = await undoing.decide(reversal, await reversal.shadow.take(self._patience))
+                decided = await undoing.decide(reversal, await reversal.shadow.take(self._snapshot_seconds))
                 conflicts += decided.conflicts
                 doubtful += [str(reversal.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
                 is_work = is_work or bool(decided.changes or decided.kept)
@@ -138,9 +138,9 @@ class SubmissionUndo:
 
     async def _apply(self, undoing: FileUndo, reversal: FolderReversal) -> None:
         """Apply one reversal. The snapshots before and after are kept for a redo."""
-        before = await undoing.folder(reversal, self._patience)
+        before = await undoing.folder(reversal, self._snapshot_seconds)
         if before is not None:
-            after = await reversal.shadow.take(self._patience)
+            after = await reversal.shadow.take(self._snapshot_seconds)
             for snapshot in (before, after):
                 await self._folders.hold(reversal.shadow, snapshot.tree)
 

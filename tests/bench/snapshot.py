@@ -42,7 +42,9 @@ def _plant(root: Path, files: int) -> None:
 
 
 async def _measure(root: Path, runs: int) -> tuple[float, list[float], list[float]]:
-    history = WorkspaceHistory(SnapshotLocation(root.parent / "state", "bench", os.environ["PATH"], patience=120))
+    history = WorkspaceHistory(
+        SnapshotLocation(root.parent / "state", "bench", os.environ["PATH"], snapshot_seconds=120)
+    )
     same: list[float] = []
     changed: list[float] = []
     try:

@@ -370,7 +370,7 @@ async def test_a_snapshot_that_takes_too_long_is_given_up(project: Path, tmp_pat
     slow.mkdir()
     (slow / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (slow / "git").chmod(0o755)
-    async with working(tmp_path / "state", project, search_path_override=str(slow), patience=0.2) as work:
+    async with working(tmp_path / "state", project, search_path_override=str(slow), snapshot_seconds=0.2) as work:
         async with work.submission():
             pass
         assert "longer than" in (work.history.take_notice() or "")
@@ -516,7 +516,7 @@ async def test_a_slow_folder_is_waited_for_once_per_submission_and_then_given_up
     slow.mkdir()
     (slow / "git").write_text(f"#!/bin/sh\necho x >> {tmp_path}/started\nexec sleep 60\n")
     (slow / "git").chmod(0o755)
-    async with working(tmp_path / "state", project, search_path_override=str(slow), patience=0.2) as work:
+    async with working(tmp_path / "state", project, search_path_override=str(slow), snapshot_seconds=0.2) as work:
         for _number in range(5):
             async with work.submission():
                 await work.before()
