@@ -21,11 +21,11 @@ from agentcli.tui.screens.text import (
     cut,
     cut_runs,
     keys_row,
-    marked,
-    painted,
+    mark_places,
+    paint_runs,
     safe,
     safe_block,
-    wrapped,
+    wrap_rows,
 )
 from agentcli.tui.theme.palette import Palette
 from tests.tui.screen_host import OPEN, Host, answer, check, look, play, press
@@ -102,14 +102,14 @@ def test_a_label_is_one_row_without_control_characters(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 7, 20])
 def test_a_painted_row_is_exactly_as_wide_as_asked(text: str, width: int) -> None:
-    strip = painted([(safe(text), PLAIN), (safe(text), Style(bold=True))], width, PLAIN)
+    strip = paint_runs([(safe(text), PLAIN), (safe(text), Style(bold=True))], width, PLAIN)
     assert sum(cell_len(segment.text) for segment in strip) == width
     assert cell_len(cut(safe(text), width)) <= width
 
 
 def test_marks_never_split_a_glyph() -> None:
     text = safe("a👩‍💻b")
-    runs = marked(text, [1], PLAIN, Style(bold=True))
+    runs = mark_places(text, [1], PLAIN, Style(bold=True))
     assert [part for part, _style in runs] == ["a", "👩‍💻", "b"]
     assert size(runs) == cell_len(text)
 
@@ -121,7 +121,7 @@ def test_cut_text_ends_in_an_ellipsis_but_not_between_columns() -> None:
 
 
 def test_wrapped_rows_show_that_there_is_more() -> None:
-    rows = wrapped([("one two three four five six", PLAIN)], 9, 2)
+    rows = wrap_rows([("one two three four five six", PLAIN)], 9, 2)
     assert ["".join(text for text, _style in row) for row in rows] == ["one two", "three…"] or len(rows) == 2
     assert "".join(text for text, _style in rows[-1]).endswith("…")
 

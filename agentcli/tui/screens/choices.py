@@ -10,7 +10,7 @@ from rich.style import Style
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.rows import size
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.screens.text import Runs, joined, runs_of
+from agentcli.tui.screens.text import Runs, join_runs, runs_of
 from agentcli.tui.theme.palette import Palette
 
 
@@ -58,7 +58,7 @@ def folded_row(
         if rest := len(choices) - len(shown):
             arrows = "…" if locked else "↑↓"
             cells.append([(f"{arrows} {rest} more", palette.muted + Style(meta={"more": True}))])
-        return [(" ", palette.muted), *joined(cells, (" · ", palette.faint))]
+        return [(" ", palette.muted), *join_runs(cells, (" · ", palette.faint))]
 
     shown = {current}
     by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))

@@ -23,7 +23,7 @@ from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, cut_runs, padded, wrapped
+from agentcli.tui.screens.text import Runs, cut_runs, pad, wrap_rows
 
 if TYPE_CHECKING:
     from agentcli.agent.context.control import ContextControl
@@ -173,7 +173,7 @@ class ContextPage(ListSheet[str, None]):
             self._asked = (item, price)
             self.settle()
 
-    def moved(self, row: Row[str] | None) -> None:
+    def follow_cursor(self, row: Row[str] | None) -> None:
         if self._asked is not None and (row is None or row.value != self._asked[0]):
             self._asked = None
 
@@ -186,7 +186,7 @@ class ContextPage(ListSheet[str, None]):
             return []
         price = self._asked[1]
         also = f" {price.also}" if price.also else ""
-        return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
+        return wrap_rows([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
     def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
         """Reload the items, in a thread because counting takes long, and show what was done or why it was not."""
@@ -297,7 +297,7 @@ class ContextPage(ListSheet[str, None]):
         label = {_FREE: "free", _RESERVE: "kept free"}.get(name) or _KINDS[name].name
         return [
             (sign, style),
-            (" " + padded(label, 14), palette.text),
+            (" " + pad(label, 14), palette.text),
             (f"{token_count(count):>7}", palette.text),
             (f"{percent(count, self._window):>5}", palette.muted),
         ]

@@ -12,7 +12,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.format import about_money, counted, money, percent, token_count
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.tui.screens.page import Page
-from agentcli.tui.screens.text import Runs, at_right, padded, safe, wrapped
+from agentcli.tui.screens.text import Runs, at_right, pad, safe, wrap_rows
 
 _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
@@ -77,7 +77,7 @@ class CostPage(Page[None]):
         styles = [palette.muted, *[palette.text] * len(totals.by_model), palette.text + _BOLD]
         rows: list[Runs] = []
         for texts, style, doubtful in zip(cells, styles, unpriced, strict=False):
-            row: Runs = [(padded(texts[0], widths[0] - _GAP), style)]
+            row: Runs = [(pad(texts[0], widths[0] - _GAP), style)]
             row += [(at_right(text, size), style) for text, size in zip(texts[1:], widths[1:], strict=True)]
             if doubtful:
                 row[-1] = (row[-1][0], palette.warning)
@@ -131,9 +131,9 @@ class CostPage(Page[None]):
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
         """Wrap the text below itself, not below the label."""
-        rows = wrapped(runs, max(1, width - _LABEL), _MAX_ROWS)
+        rows = wrap_rows(runs, max(1, width - _LABEL), _MAX_ROWS)
         names = [label, *[""] * (len(rows) - 1)]
-        return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
+        return [[(pad(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
 
     @staticmethod
     def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         """Widgets that temporarily replace body and choices."""
         return ()
 
-    def occupied(self, rows: int) -> bool:
+    def replaces_body(self, rows: int) -> bool:
         """Whether one of the dialog's own widgets replaces body and choices now; it gets `rows` rows."""
         return False
 
@@ -128,26 +128,26 @@ class Dialog(ReadingSheet[T], Generic[T]):
     def typing(self) -> bool:
         return bool(self.asking) or self.searching
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         """Handle a key specific to this dialog; return whether it was handled."""
         return False
 
-    def turned(self, name: str, step: int) -> None:
+    def turn(self, name: str, step: int) -> None:
         """Called for Tab on a choice with a `turn` option."""
 
-    def turned_more(self, name: str, step: int) -> None:
+    def turn_more(self, name: str, step: int) -> None:
         """Called for an arrow key on a choice with a `turn_more` option."""
 
-    def highlighted(self, name: str) -> None:
+    def follow_mark(self, name: str) -> None:
         """Called when the selection has moved to this choice."""
 
     def clicked(self, meta: dict[str, object]) -> None:
         """Called for a click on a row of `extra_head`, with the style's meta data."""
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         """Called for Enter in the entry line opened by `ask`."""
 
-    def left(self, text: str) -> None:
+    def keep_unsent(self, text: str) -> None:
         """Called when the entry line was closed without sending; `text` is its content."""
 
     # -------------------------------------------------------------------------------------- for subclasses to call
@@ -164,7 +164,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             self.end_search()
         else:
             if self.asking:
-                self.left(text)
+                self.keep_unsent(text)
             self.asking = ""
             self.close_entry()
 
@@ -197,7 +197,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         height -= len(draft)
         fixed = 1 + len(extra) + self.entry.display
         keys.display = True
-        if self.occupied(max(1, height - 2 - len(extra))):
+        if self.replaces_body(max(1, height - 2 - len(extra))):
             self.scroller.show([], 0)
             foot.show([], 0)
             return
@@ -322,7 +322,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if self.asking or self.searching:
             return self._type(key, character)
         if self.typing:
-            return self.pressed(key, character)
+            return self.press_own(key, character)
         if (character or key in _TYPING_KEYS) and self.guard.holds():
             if self.guard.takes(character):
                 self._hold_back(key, character)
@@ -336,7 +336,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             return True
         return (
             self._scrolls(key)
-            or self.pressed(key, character)
+            or self.press_own(key, character)
             or self._begins_search(key, character)
             or self._chooses(key, character)
             or (character is not None and character.isalpha() and self._type_into_prompt(key, character))
@@ -349,14 +349,14 @@ class Dialog(ReadingSheet[T], Generic[T]):
         elif key in ("pageup", "pagedown"):
             return self._scrolls(key)
         elif key == "enter" and not self.searching:
-            self.entered(text)
+            self.submit(text)
         elif key == "enter":
             if not self.quits():
                 self._step(1)
         elif self.entry.line.press(key, character):
             self._after_edit()
         else:
-            return self.pressed(key, character)
+            return self.press_own(key, character)
         return True
 
     def _after_edit(self) -> None:
@@ -442,7 +442,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             arrows = key in ("right", "left")
             for choice in (choices[self.index], *choices):
                 if choice.turn_more if arrows else choice.turn:
-                    turn = self.turned_more if arrows else self.turned
+                    turn = self.turn_more if arrows else self.turn
                     turn(choice.name, 1 if key in ("tab", "right") else -1)
                     break
             return True
@@ -473,7 +473,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         self.index = number
         self.settle()
         if not self.locked:
-            self.highlighted(self.choices()[number].name)
+            self.follow_mark(self.choices()[number].name)
 
     def _next(self, start: int, step: int) -> int:
         choices = self.choices()

@@ -77,7 +77,7 @@ class EditableDialog(Dialog[Answer | None]):
     def typing(self) -> bool:
         return self.editing or super().typing
 
-    def occupied(self, rows: int) -> bool:
+    def replaces_body(self, rows: int) -> bool:
         editor = self.query_one(TextArea)
         editor.display = self.editing
         editor.styles.height = rows
@@ -94,7 +94,7 @@ class EditableDialog(Dialog[Answer | None]):
             self.changed()
         self.update()
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         if key == "ctrl+g" and not self.asking:
             if not self._is_outside:
                 self._is_outside = True
@@ -186,11 +186,11 @@ class TextDialog(EditableDialog):
     def changed(self) -> None:
         self.index = next(place for place, choice in enumerate(self._choices) if not choice.refused)
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         choice = next(choice for choice in self._choices if choice.words is not None)
         self.dismiss(self.asked.answer(choice, self.text, text))
 
-    def left(self, text: str) -> None:
+    def keep_unsent(self, text: str) -> None:
         self._unsent = text
 
     def leave(self) -> None:

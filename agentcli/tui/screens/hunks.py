@@ -422,7 +422,7 @@ class HunkReview(Dialog[Answer | None]):
             accepted = (len(self.accepted), len(hunks))
             self.dismiss(Answer("allow", message=message, updated_input=input, accepted_hunks=accepted))
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         if not self.hunks or self.typing:
             return False
         last = len(self.hunks) - 1

@@ -21,7 +21,7 @@ from agentcli.mcp.servers import McpServers
 from agentcli.tui.screens.page import Page, TextPage
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row
-from agentcli.tui.screens.text import Runs, safe, wrapped
+from agentcli.tui.screens.text import Runs, safe, wrap_rows
 
 T = TypeVar("T")
 
@@ -224,9 +224,9 @@ class ServerPage(ServerSheet[Offered]):
         palette, server = self.palette, self.server
         counts = listing.offer_counts(server)
         state = f"{listing.state_mark(server)} {listing.state_word(server)}"
-        rows = wrapped([(state, palette.text + palette.strong), (f"  {counts}", palette.muted)], width, 2)
+        rows = wrap_rows([(state, palette.text + palette.strong), (f"  {counts}", palette.muted)], width, 2)
         if server.error:
-            rows += wrapped([(listing.error_line(server, 400), palette.warning)], width, 2 if room > 8 else 1)
+            rows += wrap_rows([(listing.error_line(server, 400), palette.warning)], width, 2 if room > 8 else 1)
         return rows[: max(1, min(_HEAD_ROWS, room // 2))]
 
     def current_rows(self) -> list[Row[Offered]]:

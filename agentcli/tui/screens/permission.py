@@ -159,27 +159,27 @@ class PermissionDialog(QuestionDialog):
         self._waiting = count
         self.update()
 
-    def turned(self, name: str, step: int) -> None:
+    def turn(self, name: str, step: int) -> None:
         self._place = (self._place + step) % len(self._places)
         self.update()
 
-    def turned_more(self, name: str, step: int) -> None:
+    def turn_more(self, name: str, step: int) -> None:
         self._show_choice((self._rule_number + step) % len(self._offered))
 
-    def highlighted(self, name: str) -> None:
+    def follow_mark(self, name: str) -> None:
         if name == "always":
             self._reveal_rules()
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         if character != "r" or self.asking or self._always is None:
             return False
         self._typed_rules = []
         self._ask_rule()
         return True
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         if not self._entry:
-            super().entered(text)
+            super().submit(text)
         elif self._entry == "rule":
             self._rule_entered(text)
         elif text.strip().lower() == "yes":

@@ -16,7 +16,7 @@ from agentcli.permissions.rules.text import checked, covered_by, risk_of
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row, entries_of, find
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, safe, wrapped
+from agentcli.tui.screens.text import Runs, safe, wrap_rows
 
 _TITLES: Mapping[str, str] = {
     "session": "This session",
@@ -48,11 +48,11 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         entry = row.value
         covers = f"{_VERBS[entry.behavior]}: {covered_by([entry.text])}"
         return [
-            *wrapped([(safe(covers), self.palette.text)], width, 2),
-            *wrapped([(safe(f"{entry.source} · {used(entry)}"), self.palette.muted)], width, 2),
+            *wrap_rows([(safe(covers), self.palette.text)], width, 2),
+            *wrap_rows([(safe(f"{entry.source} · {used(entry)}"), self.palette.muted)], width, 2),
         ]
 
-    def moved(self, row: Row[RuleEntry] | None) -> None:
+    def follow_cursor(self, row: Row[RuleEntry] | None) -> None:
         self._removing = None
 
     def choose(self, row: Row[RuleEntry]) -> None:
@@ -133,9 +133,9 @@ class RuleEditor(ListSheet[Behavior, str]):
         palette = self.palette
         scope = self._entry.scope if self._entry is not None else self._scope
         turn = "  (Tab to change)" if self._entry is None else ""
-        lines = wrapped([(f"Saved for: {_TITLES[scope]}{turn}", palette.muted)], width, 2)
+        lines = wrap_rows([(f"Saved for: {_TITLES[scope]}{turn}", palette.muted)], width, 2)
         if row is not None and (risk := self._risk(row)):
-            lines += wrapped([(f"! {safe(risk)}", palette.warning)], width, 2)
+            lines += wrap_rows([(f"! {safe(risk)}", palette.warning)], width, 2)
         return lines
 
     def _risk(self, row: Row[Behavior]) -> str:

@@ -18,7 +18,7 @@ from textual.geometry import Offset
 
 from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, RowSearch, entries_of, find
 from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
-from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrapped
+from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrap_rows
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -109,14 +109,14 @@ class ListSheet(Sheet[R], Generic[T, R]):
         """Rows below the list with details of the row under the cursor."""
         return []
 
-    def moved(self, row: Row[T] | None) -> None:
+    def follow_cursor(self, row: Row[T] | None) -> None:
         """Called when the cursor has moved to a row."""
 
     def choose(self, row: Row[T]) -> None:
         """Called for Enter or a click on a row that can be chosen."""
         raise NotImplementedError
 
-    def unlisted(self, query: str) -> Row[T] | None:
+    def make_unlisted(self, query: str) -> Row[T] | None:
         """A row for a query that is not in the list; None if only listed rows can be chosen."""
         return None
 
@@ -217,9 +217,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
         room = max(1, width - 2 * MARGIN)
         if self._said:
             sign, style = ("✓ ", palette.success) if self._is_good else ("! ", palette.warning)
-            return wrapped([(sign, style), (self._said, style)], room, 2)
+            return wrap_rows([(sign, style), (self._said, style)], room, 2)
         hidden = self.listing.hidden_text(width) if not self.query_one("#preview").display else ""
-        lines = wrapped([(hidden, palette.text)], room, 2) if hidden else []
+        lines = wrap_rows([(hidden, palette.text)], room, 2) if hidden else []
         more = self.about(row, room)
         return more if self.asks else lines + more
 
@@ -249,7 +249,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._after_move()
 
     def _after_move(self) -> None:
-        self.moved(self.row)
+        self.follow_cursor(self.row)
         self._show_preview()
         if len(self._about(self.size.width)) > self._about_height[1]:
             self.settle()
@@ -280,7 +280,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
         pane = self.query_one("#preview", StyledRows)
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
-        pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
+        pieces = [piece for row in rows for piece in wrap_rows(row, width, 4)]
         height = pane.size.height
         if self.preview_end and len(pieces) > height > 0:
             keeps = self.preview_keeps if self.preview_keeps < height - 1 else 0
@@ -314,7 +314,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def _show_found(self, found: list[FoundEntry[T]], keep: T | None) -> None:
         query = self.query_text.strip()
-        self._typed_row = self.unlisted(query) if query else None
+        self._typed_row = self.make_unlisted(query) if query else None
         if self._typed_row is not None:
             typed = FoundEntry(entries_of([self._typed_row])[0])
             found = [typed, *found] if self.unlisted_first else [*found, typed]

@@ -16,7 +16,7 @@ from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet, Picker
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, joined, safe, wrapped
+from agentcli.tui.screens.text import Runs, join_runs, safe, wrap_rows
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
@@ -69,17 +69,17 @@ class ModelPicker(Picker[str]):
         info = self._catalog.get(row.value)
         price = f"Prices per million tokens, as of {PRICES_TAKEN}." if info.price else ""
         if row.value == self._current:
-            return wrapped([(f"Active now. {price}", palette.muted)], width, 2)
+            return wrap_rows([(f"Active now. {price}", palette.muted)], width, 2)
         if self._context_tokens > info.context_window:
             text = (
                 f"! Its context window is {token_count(info.context_window)} tokens and the conversation has "
                 f"{token_count(self._context_tokens)}: compact it first."
             )
-            return wrapped([(text, palette.warning)], width, 2)
+            return wrap_rows([(text, palette.warning)], width, 2)
         change = describe_change(self._price_of_change(row.value))
-        return wrapped([(f"{change} {price}", palette.muted)], width, 2)
+        return wrap_rows([(f"{change} {price}", palette.muted)], width, 2)
 
-    def unlisted(self, query: str) -> Row[str] | None:
+    def make_unlisted(self, query: str) -> Row[str] | None:
         name = self._catalog.resolve(query)
         if len(query.split()) != 1 or name in self._catalog.known_ids() or len(query) < 3:
             return None
@@ -117,8 +117,8 @@ class EffortPicker(Picker[str]):
         if row is None:
             return []
         if row.value == self._current:
-            return wrapped([("Active now.", self.palette.muted)], width, 2)
-        return wrapped([(describe_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)
+            return wrap_rows([("Active now.", self.palette.muted)], width, 2)
+        return wrap_rows([(describe_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)
 
 
 def describe_change(price: ChangePrice) -> str:
@@ -155,13 +155,13 @@ class ModePicker(Picker[PermissionMode]):
 
     def about(self, row: Row[PermissionMode] | None, width: int) -> list[Runs]:
         if row is not None and row.value is PermissionMode.BYPASS:
-            return wrapped([(_WARNING, self.palette.warning)], width, 3)
+            return wrap_rows([(_WARNING, self.palette.warning)], width, 3)
         name = f"In settings: {row.value.value}. " if row is not None else ""
         if row is not None and row.value is PermissionMode.AUTO:
             said = f"{name}Commands have no network; anything more needs approval."
-            return wrapped([(said, self.palette.muted)], width, 2)
+            return wrap_rows([(said, self.palette.muted)], width, 2)
         said = f"{name}Shift+Tab at the prompt cycles through the modes."
-        return wrapped([(said, self.palette.muted)], width, 2)
+        return wrap_rows([(said, self.palette.muted)], width, 2)
 
 
 ThemeChoice = tuple[str, str, bool]
@@ -184,7 +184,7 @@ class ThemePicker(Picker[str]):
         self._before = current
         self._on = current
 
-    def moved(self, row: Row[str] | None) -> None:
+    def follow_cursor(self, row: Row[str] | None) -> None:
         # No theme matches the query: show the original one instead of the last match.
         self._put_on(row.value if row is not None else self._before)
 
@@ -212,7 +212,7 @@ class ThemePicker(Picker[str]):
             [("✗ failed", palette.error)],
             [("+ added", palette.added), (" ", palette.text), ("- removed", palette.removed)],
         ]
-        return [joined(samples, ("  ", palette.text))]
+        return [join_runs(samples, ("  ", palette.text))]
 
 
 Load = Callable[[], "Sequence[SessionInfo]"]

@@ -72,11 +72,11 @@ class QuestionDialog(Dialog[Answer | None]):
             self._asked_words = choice
             self.ask(choice.words.question, self._unsent.get(name, ""), f"empty: {choice.words.if_empty}")
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         if self._asked_words is not None:
             self.dismiss(answer_of(self._asked_words, text))
 
-    def left(self, text: str) -> None:
+    def keep_unsent(self, text: str) -> None:
         if self._asked_words is not None:
             self._unsent[self._asked_words.name] = text
             self._asked_words = None
@@ -212,7 +212,7 @@ class QuestionsDialog(QuestionDialog):
         self.index = len(self.questions[self.page].options)
         self.ask(what, self._said[self.page] + typed, "empty: none")
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         page = self.page
         self._said[page] = text.strip()
         if self._said[page] and not self.questions[page].several:
@@ -222,7 +222,7 @@ class QuestionsDialog(QuestionDialog):
         if self._said[page] and not self.questions[page].several:
             self._go_on()
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         if self.typing:
             return False
         match key:

@@ -23,7 +23,7 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
-from agentcli.tui.screens.text import Runs, cut, marked, padded, painted, safe
+from agentcli.tui.screens.text import Runs, cut, mark_places, pad, paint_runs, safe
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -286,32 +286,32 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         line = y + self.scroll_offset.y
         if line >= len(self._lines):
             said: Runs = [("   " + self.empty, self.palette.muted)] if not self._lines and y == 0 else []
-            return painted(said, width, base)
+            return paint_runs(said, width, base)
         number = self._lines[line]
         if isinstance(number, str):
-            return painted([(" " + number, self.palette.muted + _BOLD)], width, base)
+            return paint_runs([(" " + number, self.palette.muted + _BOLD)], width, base)
         chosen = number == self._cursor
         runs = self._runs(self._found[number], width, chosen)
         if not chosen:
-            return painted(runs, width, base)
+            return paint_runs(runs, width, base)
         if self.palette.selection.reverse:  # reversed colours would look like patches of background
             runs = [(text, style.without_color) for text, style in runs]
-        return painted(runs, width, base + self.palette.selection)
+        return paint_runs(runs, width, base + self.palette.selection)
 
     def _runs(self, found: FoundEntry[T], width: int, chosen: bool) -> Runs:
         palette, entry = self.palette, found.entry
         label_width, detail_width = self.columns(width)
         runs: Runs = [(" ❯ " if chosen else "   ", palette.accent + _BOLD)]
         if self._mark_width:
-            runs.append((padded(safe(entry.row.mark), self._mark_width) + " ", palette.accent))
+            runs.append((pad(safe(entry.row.mark), self._mark_width) + " ", palette.accent))
         style = palette.muted if entry.row.disabled else palette.text + _BOLD if chosen else palette.text
-        runs += marked(padded(entry.label, label_width), found.label_places, style, _FOUND + _hue(palette))
+        runs += mark_places(pad(entry.label, label_width), found.label_places, style, _FOUND + _hue(palette))
         if entry.detail and detail_width > 0:
             # A reason may be longer than the other details: it gets the rest of the row.
             room = max(detail_width, width - self._before_detail(label_width) - 1)
             text = cut(entry.detail, room)
             runs.append((_GAP, palette.muted))
-            runs += marked(text, found.detail_places, palette.muted, _FOUND + _hue(palette))
+            runs += mark_places(text, found.detail_places, palette.muted, _FOUND + _hue(palette))
         return runs
 
 

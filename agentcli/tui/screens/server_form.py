@@ -135,12 +135,12 @@ class ServerFormDialog(EditableDialog):
         """The selected field."""
         return self._form.fields[self.index] if self.index < len(self._form.fields) else None
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         field = self._field
         if self.asking:
             return self._continue_below(field) if key in _NEW_LINE and field is not None else False
         if self.editing:
-            return super().pressed(key, character)
+            return super().press_own(key, character)
         if key in ("tab", "shift+tab"):
             self._move(1 if key == "tab" else -1)
         elif field is None:
@@ -190,7 +190,7 @@ class ServerFormDialog(EditableDialog):
 
     # ----------------------------------------------------------------------------------------------- texts and numbers
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         field = self._field
         if field is None:
             return
@@ -201,7 +201,7 @@ class ServerFormDialog(EditableDialog):
             self.stop_asking()
             self._move(1)
 
-    def left(self, text: str) -> None:
+    def keep_unsent(self, text: str) -> None:
         if (field := self._field) is not None:
             self._store(field, text)
 

@@ -17,7 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, padded, safe, wrapped
+from agentcli.tui.screens.text import Runs, pad, safe, wrap_rows
 
 _SCOPES: Mapping[SettingScope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
@@ -50,10 +50,10 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     def _description(self, row: Row[Setting]) -> list[str]:
         setting = row.value
         key = BY_NAME.get(setting.key)
-        facts = {"Value": shown_value(setting.value), "From": setting.source}
+        facts = {"Value": show_value(setting.value), "From": setting.source}
         if key is not None:
             facts["Kind"] = ", ".join(key.choices) if key.choices else key.kind
-            facts["Default"] = shown_value(key.default)
+            facts["Default"] = show_value(key.default)
             facts["Variable"] = ", ".join(key.environment)
         lines = [setting.key, "", setting.doc, "", *(f"{name:<9} {fact}" for name, fact in facts.items() if fact)]
         return [*lines, *(_who_may_set(key) if key is not None else ())]
@@ -61,7 +61,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     def about(self, row: Row[Setting] | None, width: int) -> list[Runs]:
         if row is None or self.query_one("#preview").display:
             return []
-        return wrapped([(safe(row.value.doc), self.palette.muted)], width, 2)
+        return wrap_rows([(safe(row.value.doc), self.palette.muted)], width, 2)
 
     def choose(self, row: Row[Setting]) -> None:
         setting = row.value
@@ -107,13 +107,13 @@ class ValuePicker(ListSheet[Any, SettingChange]):
         self._scope: SettingScope = next(iter(files))
         options: tuple[Any, ...] = (True, False) if key.kind == "boolean" else key.choices
         self.placeholder = "type to search" if options else f"type a new value ({key.kind})"
-        rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]
-        default = "not set" if key.default is None else shown_value(key.default)
+        rows = [Row(value, show_value(value), "", "●" if value == setting.value else "") for value in options]
+        default = "not set" if key.default is None else show_value(key.default)
         rows.append(Row(None, "remove it from the file", f"the next file applies, or the default: {default}"))
         super().__init__(key.name, rows, start=setting.value)
         self._typed_freely = not options
 
-    def unlisted(self, query: str) -> Row[Any] | None:
+    def make_unlisted(self, query: str) -> Row[Any] | None:
         if not self._typed_freely:
             return None
         label = f"{self._key.name} = {query}"
@@ -127,8 +127,8 @@ class ValuePicker(ListSheet[Any, SettingChange]):
         turn = "  (Tab to change)" if len(self._files) > 1 else ""
         where = f"Saved for {_SCOPES[self._scope]}: {safe(self._files[self._scope])}{turn}"
         return [
-            *wrapped([(safe(self._setting.doc), palette.muted)], width, 2),
-            *wrapped([(where, palette.text)], width, 2),
+            *wrap_rows([(safe(self._setting.doc), palette.muted)], width, 2),
+            *wrap_rows([(where, palette.text)], width, 2),
         ]
 
     def press(self, key: str, character: str | None) -> bool:
@@ -153,12 +153,12 @@ def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
         group = "Defaults" if setting.source == "default" else "Set"
         source = "" if group == "Defaults" else safe(setting.source)
         state = f"not active: {safe(setting.inactive)}  " if setting.inactive else ""
-        detail = f"{padded(shown_value(setting.value), _VALUE_WIDTH)}  {state}{source}".rstrip()
+        detail = f"{pad(show_value(setting.value), _VALUE_WIDTH)}  {state}{source}".rstrip()
         rows.append(Row(setting, setting.key, detail, group=group))
     return rows
 
 
-def shown_value(value: Any) -> str:
+def show_value(value: Any) -> str:
     if value is None:
         return "–"
     return safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

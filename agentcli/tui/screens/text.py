@@ -61,7 +61,7 @@ def cut(text: str, width: int) -> str:
     return kept.rstrip() if kept.endswith("  ") else kept.rstrip() + "…"
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     return set_cell_size(cut(text, width), max(0, width))
 
 
@@ -84,13 +84,13 @@ def cut_runs(runs: Sequence[Run], width: int) -> Runs:
     return kept
 
 
-def painted(runs: Sequence[Run], width: int, base: Style) -> Strip:
+def paint_runs(runs: Sequence[Run], width: int, base: Style) -> Strip:
     """One row of exactly `width` cells. `base` provides what the runs do not set, mainly the background."""
     segments = [Segment(text, base + style) for text, style in cut_runs(runs, width) if text]
     return Strip(segments).adjust_cell_length(width, base)
 
 
-def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
+def mark_places(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
     if not places:
         return [(text, style)]
     chosen = frozenset(places)
@@ -104,7 +104,7 @@ def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
     return [("".join([piece for _hit, piece in group]), style + mark if hit else style) for hit, group in groups]
 
 
-def wrapped(runs: Sequence[Run], width: int, most: int) -> list[Runs]:
+def wrap_rows(runs: Sequence[Run], width: int, most: int) -> list[Runs]:
     """Word-wrap to at most `most` rows, with an ellipsis in the last one if there is more."""
     room = max(1, width)
     return first_rows([runs_of(line.strip) for line in wrap(runs, room)], most, room)
@@ -125,7 +125,7 @@ def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
     return [*rows[: most - 1], [*cut_runs(last, width - 1), ("…", style)]]
 
 
-def joined(parts: Iterable[Runs], separator: Run) -> Runs:
+def join_runs(parts: Iterable[Runs], separator: Run) -> Runs:
     joint: Runs = []
     for part in parts:
         joint += [separator, *part] if joint else part
@@ -136,7 +136,7 @@ def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Styl
     """Row of keys, `Enter choose · Esc back`. Drops entries from the front until they fit, so that Esc stays."""
     kept = list(keys)
     while kept:
-        row = joined(([(name, key), (f" {word}", text)] for name, word in kept), (" · ", text))
+        row = join_runs(([(name, key), (f" {word}", text)] for name, word in kept), (" · ", text))
         if size(row) <= width or len(kept) == 1:
             return row
         kept.pop(0)
@@ -236,7 +236,7 @@ class StyledRows(Widget, can_focus=False):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        return painted(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
+        return paint_runs(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
         if event.style.meta:

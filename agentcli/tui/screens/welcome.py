@@ -80,11 +80,11 @@ class WelcomeDialog(Dialog[Welcome | None]):
     def choose(self, name: str) -> None:
         self._go(self.welcome.choose(name))
 
-    def entered(self, text: str) -> None:
+    def submit(self, text: str) -> None:
         self.entry.line.clear()
         self._go(self.welcome.entered(text))
 
-    def left(self, text: str) -> None:
+    def keep_unsent(self, text: str) -> None:
         if self.welcome.step == "key":
             self.welcome = self.welcome.back()
             self.index = 0
@@ -95,7 +95,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
         self.workers.cancel_group(self, "work")
         self._go((self.welcome.back(), None))
 
-    def pressed(self, key: str, character: str | None) -> bool:
+    def press_own(self, key: str, character: str | None) -> bool:
         if self.welcome.step == "working":
             return True
         if self.welcome.step != "choose" or self.typing or character != _KEY_START:
