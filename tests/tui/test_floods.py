@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.plain.markdown import LARGEST_BLOCK, LONGEST_LINE, MarkdownCutter
+from agentcli.plain.markdown import MAX_BLOCK, MAX_LINE, MarkdownCutter
 from agentcli.plain.rendering import Renderer
 from agentcli.tui.blocks import markdown_flow as flow_module
 from agentcli.tui.blocks.markdown import MarkdownDocument
@@ -45,11 +45,11 @@ def test_plain_mode_prints_an_endless_line_in_pieces(unit: str) -> None:
     with at_most(60):
         for start in range(0, len(text), 500):
             parts += cutter.feed(text[start : start + 500])
-            assert len(cutter.paragraph) <= LONGEST_LINE
+            assert len(cutter.paragraph) <= MAX_LINE
         parts += cutter.finish()
         for part in parts:
             renderer.render(part.text, 80)
-    assert max(len(part.text) for part in parts) <= LARGEST_BLOCK
+    assert max(len(part.text) for part in parts) <= MAX_BLOCK
     assert sum(len(part.text.replace(" ", "")) for part in parts) == len(text.replace(" ", ""))
 
 

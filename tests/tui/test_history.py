@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece
-from agentcli.interactive.drafts.history import MOST_ENTRIES, History, HistoryWalk, history_path
+from agentcli.interactive.drafts.history import MAX_ENTRIES, History, HistoryWalk, history_path
 
 
 def texts(history: History) -> list[str]:
@@ -102,9 +102,9 @@ def test_a_long_history_is_cut_and_the_file_compacted(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({"text": f"prompt {number}"}) + "\n" for number in range(10_000)))
     path.chmod(0o600)
     history = History(path)
-    assert len(history.entries) == MOST_ENTRIES
+    assert len(history.entries) == MAX_ENTRIES
     assert texts(history)[-1] == "prompt 9999"
-    assert len(path.read_text().splitlines()) == MOST_ENTRIES
+    assert len(path.read_text().splitlines()) == MAX_ENTRIES
     assert path.stat().st_mode & 0o777 == 0o600
     history.add(Draft("one more"))
     assert texts(History(path))[-2:] == ["prompt 9999", "one more"]
@@ -182,7 +182,7 @@ def test_search_finds_whole_words_first_then_letters_in_order_newest_first() -> 
 
 def test_searching_a_full_history_of_long_prompts_is_quick() -> None:
     history = History(None)
-    for number in range(MOST_ENTRIES):
+    for number in range(MAX_ENTRIES):
         history.add(Draft(f"{number} " + "some words about a thing " * 100))
     began = time.process_time()
     history.search("zqx")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.terminal import Terminal
-from agentcli.interactive.clipboard import LARGEST_CLIPBOARD, clipboard, copy
+from agentcli.interactive.clipboard import MAX_CLIPBOARD, clipboard, copy
 from agentcli.tui.terminal.surroundings import (
     notification,
     pop_title,
@@ -114,7 +114,7 @@ def test_copying_through_the_terminal_uses_its_clipboard_sequence() -> None:
     assert clipboard(terminal(), "héllo") == plain
     assert clipboard(terminal(TMUX="x"), "héllo") == f"{plain}\x1bPtmux;\x1b\x1b]52;c;{encoded}\x07\x1b\\"
     assert clipboard(terminal(STY="x"), "héllo") == f"\x1bP{plain}\x1b\\"
-    assert clipboard(terminal(), "x" * LARGEST_CLIPBOARD) == ""
+    assert clipboard(terminal(), "x" * MAX_CLIPBOARD) == ""
 
 
 def test_a_long_text_passes_through_screen_in_pieces() -> None:
