@@ -267,10 +267,10 @@ def _rules(parts: Sequence[Owned], log: TracebackLog) -> Iterator[HookRule]:
 
     for owned in parts:
         part = owned.part
-        yield HookRule(part.event, part.matcher, _located(owned, log), part.timeout, owned.source.label)
+        yield HookRule(part.event, part.matcher, _locate_errors(owned, log), part.timeout, owned.source.label)
 
 
-def _located(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:
+def _locate_errors(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:
     """The function, wrapped so that its exceptions name the line of the plugin's file."""
     function = owned.part.function
 
@@ -357,12 +357,12 @@ class PluginStep:
     def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         try:
             plan = self._owned.part.function(shown, state)
-            return None if plan is None else self._checked(plan, shown)
+            return None if plan is None else self._check(plan, shown)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop the request
             self._plugins.fail(self._owned.source, f"the context step {self.name}", error)
             return None
 
-    def _checked(self, plan: object, shown: Sequence[Message]) -> StepPlan:
+    def _check(self, plan: object, shown: Sequence[Message]) -> StepPlan:
         if not isinstance(plan, StepPlan):
             raise TypeError(f"it returned {type(plan).__name__}; expected StepPlan or None")
         known = {message.id for message in shown}

@@ -208,7 +208,7 @@ def remove(name: ServerName, scope: _Scope = None) -> None:
         raise UsageError(f"{name} is in several scopes: {', '.join(scopes)}. Choose one with --scope.")
     if scope is None and not scopes:
         raise UsageError(f"There is no MCP server {name!r} in your configuration. agentcli mcp list shows all.")
-    path = keeper.change(_checked_scope(scope) or scopes[0], name, None)
+    path = keeper.change(_check_scope(scope) or scopes[0], name, None)
     echo(f"Removed {shown_name(name)} from {shown_name(path)}")
 
 
@@ -249,7 +249,7 @@ def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
         raise UsageError(f"{parsed.problems[0].reason} Nothing was saved.")
     for problem in parsed.problems:
         notice(problem.text)
-    keeper, where = _keeper(env), _checked_scope(scope) or "local"
+    keeper, where = _keeper(env), _check_scope(scope) or "local"
     path = keeper.change(where, name, entry)
     echo(f"Added {name} to {shown_name(path)}")
     if where != "user" and not keeper.trust.state(env.cwd).usable:
@@ -258,7 +258,7 @@ def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
         echo(f"Try it: agentcli mcp test {name}")
 
 
-def _checked_scope(scope: str | None) -> str | None:
+def _check_scope(scope: str | None) -> str | None:
     if scope is not None and scope not in MCP_SCOPES:
         raise UsageError(f"--scope must be one of {', '.join(MCP_SCOPES)}, not {scope!r}.")
     return scope

@@ -128,7 +128,7 @@ class _Header:
             if items is not None:
                 return items
         elif not first:
-            more = self._indented()
+            more = self._read_indented()
             rows = [_ITEM.match(line) for line in more if line.strip() and not line.lstrip().startswith("#")]
             if rows and all(rows):
                 return tuple(_scalar((row.group(1) or "").strip()) for row in rows if row is not None)
@@ -137,9 +137,9 @@ class _Header:
                 return ""
             return " ".join(line.strip() for line in more).strip()
         # A text that continues in indented lines.
-        return _scalar(" ".join([first, *(line.strip() for line in self._indented() if line.strip())]))
+        return _scalar(" ".join([first, *(line.strip() for line in self._read_indented() if line.strip())]))
 
-    def _indented(self) -> list[str]:
+    def _read_indented(self) -> list[str]:
         """The following lines that belong to the current key: indented ones, and list items."""
         start = self._next
         while self._next < len(self._lines):
@@ -150,7 +150,7 @@ class _Header:
         return self._lines[start : self._next]
 
     def _block(self, *, folded: bool) -> str:
-        lines = self._indented()
+        lines = self._read_indented()
         margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
         text = "\n".join(line[margin:].rstrip() for line in lines).strip("\n")
         return re.sub(r"(?<!\n)\n(?!\n)", " ", text).replace("\n\n", "\n") if folded else text
@@ -400,7 +400,7 @@ def uses_arguments(body: str) -> bool:
 def fill_arguments(body: str, arguments: str) -> str:
     """Fill arguments into a body without `!` commands."""
     filled = _fill(body, arguments, split_arguments(arguments))
-    return filled if uses_arguments(body) else _appended(filled, arguments)
+    return filled if uses_arguments(body) else _append(filled, arguments)
 
 
 def expand(body: str, arguments: str) -> tuple[Part, ...]:
@@ -415,11 +415,11 @@ def expand(body: str, arguments: str) -> tuple[Part, ...]:
         end = found.end()
     parts.append(_fill(body[end:], arguments, words))
     if not uses_arguments(body):
-        parts[-1] = _appended(str(parts[-1]), arguments)
+        parts[-1] = _append(str(parts[-1]), arguments)
     return tuple(part for part in parts if part)
 
 
-def _appended(text: str, arguments: str) -> str:
+def _append(text: str, arguments: str) -> str:
     return f"{text.rstrip()}\n\n{arguments}" if arguments else text
 
 

@@ -190,7 +190,7 @@ class Library:
                     problems += one.problems
                     if one.definition is not None:
                         found[kind].setdefault(one.definition.name, one.definition)
-        problems += self._shadowed(found)
+        problems += self._find_shadowed(found)
         # A file that was read again is a new object, even if its content is the same.
         same = [*map(id, seen.values())] == [*map(id, self._read.values())] and problems == [*self.problems]
         untrusted = {} if self._places.trusted else dict(sorted(self._find_untrusted()))
@@ -216,7 +216,7 @@ class Library:
     def all(self) -> tuple[Definition, ...]:
         return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
 
-    def _shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
+    def _find_shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
         kinds: tuple[Kind, ...] = ("commands", "skills")
         for kind in kinds:
             for one in found[kind].values():

@@ -75,12 +75,12 @@ def answer_of(event: str, output: HookOutput) -> HookAnswer:
         return HookAnswer(output.ending, output.detail)
     if output.exit_code == _BLOCKED:
         reason = _text(output.stderr) or "It gave no reason."
-        return _blocked(event, reason)
+        return _block(event, reason)
     if output.exit_code:
         tail = plain_line(output.stderr.strip()[-_TAIL_SHOWN:] or output.detail, _TAIL_SHOWN)
         return HookAnswer("failed", f"exit code {output.exit_code}" + (f": {tail}" if tail else ""))
     if output.returned is not None:
-        return _returned(event, output.returned)
+        return _from_value(event, output.returned)
     printed = output.stdout.strip()
     if not printed.startswith("{"):
         return HookAnswer(context=_text(printed)) if event in CONTEXT_EVENTS else HookAnswer()
@@ -91,7 +91,7 @@ def answer_of(event: str, output: HookOutput) -> HookAnswer:
     return _from_json(event, value)
 
 
-def _returned(event: str, value: Any) -> HookAnswer:
+def _from_value(event: str, value: Any) -> HookAnswer:
     if isinstance(value, str):
         return HookAnswer(context=_text(value))
     if not isinstance(value, Mapping):
@@ -99,7 +99,7 @@ def _returned(event: str, value: Any) -> HookAnswer:
     return _from_json(event, dict(value))
 
 
-def _blocked(event: str, reason: str) -> HookAnswer:
+def _block(event: str, reason: str) -> HookAnswer:
     if event in ("PreToolUse", "PermissionRequest"):
         return HookAnswer("denied", reason, decision="deny", reason=reason)
     return HookAnswer("blocked", reason, reason=reason, blocked=True)
@@ -113,7 +113,7 @@ def _from_json(event: str, value: Json) -> HookAnswer:
     reason = _text(value.get("reason") or "")
     answer = HookAnswer()
     if value.get("decision") == "block":
-        answer = _blocked(event, reason or "It gave no reason.")
+        answer = _block(event, reason or "It gave no reason.")
     elif value.get("decision") == "approve" and event == "PreToolUse":
         answer = HookAnswer("allowed", reason, decision="allow", reason=reason)
     if event == "PreToolUse":

@@ -66,7 +66,7 @@ async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str
         stdout.close_writing()
         stderr.close_writing()
     try:
-        timed_out = await _ended(process, seconds)
+        timed_out = await _wait_for_end(process, seconds)
         await asyncio.wait([stdout.done, stderr.done], timeout=_DRAIN_SECONDS)
     finally:
         stdout.close()
@@ -80,7 +80,7 @@ async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str
     return HookOutput("exited", code, stdout.text, stderr.text)
 
 
-async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+async def _wait_for_end(process: asyncio.subprocess.Process, seconds: float) -> bool:
     """Wait for the process and kill the rest of its group; returns whether it timed out."""
     exited = start_task(process.wait())
     timed_out = False

@@ -225,7 +225,7 @@ class ServerAuthorization:
                 self._grant = grant = await self._store.find(self._config.name, self._address)
                 if grant is None or grant.access_token != used:
                     return grant.access_token if grant is not None else ""
-                self._grant = await self._refreshed(grant)
+                self._grant = await self._refresh(grant)
                 await self._store.keep(self._grant)
                 return self._grant.access_token
 
@@ -282,7 +282,7 @@ class ServerAuthorization:
         async with AuthRequests(self._config.url) as requests:
             challenge = self._challenge or await requests.challenge("GET" if self._config.kind == "sse" else "POST")
             flow = SignIn(requests, self._config, challenge, earlier, self._missing_scope)
-            grant = await self._completed(flow, show_and_open)
+            grant = await self._complete(flow, show_and_open)
         async with self._stored():
             await self._store.keep(grant)
         self._grant, self._is_loaded = grant, True
@@ -315,7 +315,7 @@ class ServerAuthorization:
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    async def _completed(self, flow: SignIn, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
+    async def _complete(self, flow: SignIn, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
         from agentcli.mcp.auth_requests import RefusedFailure
 
         self._flow = flow
@@ -337,7 +337,7 @@ class ServerAuthorization:
             self._is_loaded = True
         return self._grant
 
-    async def _refreshed(self, grant: TokenGrant) -> TokenGrant:
+    async def _refresh(self, grant: TokenGrant) -> TokenGrant:
         """The grant with new tokens; without tokens if the authorization server refuses or there is no refresh
         token."""
         from agentcli.mcp.auth_requests import AuthRequests, RefusedFailure, refresh

@@ -152,10 +152,10 @@ def parse_servers(servers: object, source: ServerSource, origin: str, environ: M
             configs.append(config)
     if (rest := len(servers) - MAX_SERVERS) > 0:
         problems.append(ServerProblem(f"{origin}: {counted(rest, 'server')} beyond {MAX_SERVERS} are not used."))
-    return ParsedServers(tuple(configs), _fewer(problems, origin))
+    return ParsedServers(tuple(configs), _cut(problems, origin))
 
 
-def _fewer(problems: list[ServerProblem], origin: str) -> tuple[ServerProblem, ...]:
+def _cut(problems: list[ServerProblem], origin: str) -> tuple[ServerProblem, ...]:
     kept = problems[:MAX_PROBLEMS]
     if rest := len(problems) - len(kept):
         kept.append(ServerProblem(f"{origin}: {counted(rest, 'more problem')} with MCP servers."))
@@ -283,13 +283,13 @@ class _Entry:
             raise _Invalid(f"'{key}' is missing")
         if not isinstance(value, str) or "\0" in value:
             raise _Invalid(f"'{key}' must be a string")
-        return self._filled(value) if fill else value
+        return self._fill(value) if fill else value
 
     def _texts(self, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
         value = entry.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) and "\0" not in item for item in value):
             raise _Invalid(f"'{key}' must be a list of strings")
-        return tuple(map(self._filled, value))
+        return tuple(map(self._fill, value))
 
     def _text_map(self, entry: Mapping[str, Any], key: str) -> dict[str, str]:
         value = entry.get(key, {})
@@ -298,7 +298,7 @@ class _Entry:
         for name, item in value.items():
             if not isinstance(item, str) or "\0" in item:
                 raise _Invalid(f"{short(name)} in '{key}' must be a string")
-        return {name: self._filled(item) for name, item in value.items()}
+        return {name: self._fill(item) for name, item in value.items()}
 
     def _timeout(self, entry: Mapping[str, Any]) -> float | None:
         value = entry.get("timeout")
@@ -344,7 +344,7 @@ class _Entry:
             client_metadata_url=document,
         )
 
-    def _filled(self, text: str) -> str:
+    def _fill(self, text: str) -> str:
         """The text with variables filled in; one that is unset and has no default is left unchanged."""
 
         def value(match: re.Match[str]) -> str:
@@ -384,9 +384,9 @@ _QUERY = re.compile(r"([?&][^=&#]+=)[^&#]+")
 def shown_target(config: ServerConfig) -> str:
     """The command line or the URL."""
     if config.kind != "stdio":
-        return _shown_url(str(config.entry.get("url", config.url)))
+        return _show_url(str(config.entry.get("url", config.url)))
     command, args = config.entry.get("command", config.command), config.entry.get("args", config.args)
-    words = [str(command), *_shown_arguments(args if isinstance(args, list | tuple) else ())]
+    words = [str(command), *_show_arguments(args if isinstance(args, list | tuple) else ())]
     return " ".join(word if word == MASK else shlex.quote(word) for word in words)
 
 
@@ -394,9 +394,9 @@ def shown_fields(config: ServerConfig) -> Iterator[tuple[str, str]]:
     """All settings of the configuration, as names and texts."""
     yield ("command" if config.kind == "stdio" else "url"), shown_target(config)
     for name, value in _pairs(config.entry.get("env", config.env)):
-        yield f"env {name}", _shown_value(value)
+        yield f"env {name}", _show_value(value)
     for name, value in _pairs(config.entry.get("headers", config.headers)):
-        yield f"header {name}", _shown_value(value)
+        yield f"header {name}", _show_value(value)
     if config.headers_helper:
         yield "headersHelper", config.headers_helper
     if config.oauth.client_id:
@@ -418,13 +418,13 @@ def _pairs(value: object) -> Iterator[tuple[str, str]]:
         yield from ((str(name), str(item)) for name, item in value.items())
 
 
-def _shown_value(value: str) -> str:
+def _show_value(value: str) -> str:
     """The value if it is only a reference to variables without secret defaults."""
     is_reference = _ONLY_VARIABLES.fullmatch(value) and ":-" not in value
     return value if is_reference else MASK
 
 
-def _shown_arguments(args: Sequence[object]) -> Iterator[str]:
+def _show_arguments(args: Sequence[object]) -> Iterator[str]:
     after_secret = False
     for arg in map(str, args):
         name, equals, _value = arg.partition("=")
@@ -440,7 +440,7 @@ def _shown_arguments(args: Sequence[object]) -> Iterator[str]:
         after_secret = is_option and not equals and is_secret_name(name.lstrip("-"))
 
 
-def _shown_url(url: str) -> str:
+def _show_url(url: str) -> str:
     cleaned = without_url_credentials(url)
     if cleaned is None:
         return MASK

@@ -113,7 +113,7 @@ class McpConnection:
     async def offers(self) -> ServerOffers:
         """Request all lists that the server claims to have."""
         client, claims = self._client, self._client.server_capabilities
-        tools, refused = self._joined(await self._pages(client.list_tools) if claims.tools else [])
+        tools, refused = self._join_pages(await self._pages(client.list_tools) if claims.tools else [])
         resources = await self._all(client.list_resources) if claims.resources else []
         templates = await self._all(client.list_resource_templates) if claims.resources else []
         prompts = await self._all(client.list_prompts) if claims.prompts else []
@@ -131,7 +131,7 @@ class McpConnection:
             completes=claims.completions is not None,
         )
 
-    def _joined(self, pages: list[Any]) -> tuple[dict[str, ToolOffer], tuple[tuple[str, str], ...]]:
+    def _join_pages(self, pages: list[Any]) -> tuple[dict[str, ToolOffer], tuple[tuple[str, str], ...]]:
         """The tools of all pages by name, and those that cannot be used."""
         tools: dict[str, ToolOffer] = {}
         refused: list[tuple[str, str]] = []

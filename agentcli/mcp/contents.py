@@ -115,7 +115,7 @@ def _resource(raw: Json) -> ResourceOffer | None:
         return None
     return ResourceOffer(
         uri=uri,
-        **_described(raw),
+        **_describe(raw),
         size=size if isinstance(size, int) and not isinstance(size, bool) else None,
     )
 
@@ -124,10 +124,10 @@ def _template(raw: Json) -> ResourceTemplateOffer | None:
     template = clean_text(raw.get("uriTemplate"), _MAX_URI)
     if not template or template != raw["uriTemplate"]:
         return None
-    return ResourceTemplateOffer(template, **_described(raw))
+    return ResourceTemplateOffer(template, **_describe(raw))
 
 
-def _described(raw: Json) -> dict[str, Any]:
+def _describe(raw: Json) -> dict[str, Any]:
     """The common descriptive fields of resources and templates."""
     named = {"name": raw.get("name"), "title": raw.get("title"), "mime_type": raw.get("mimeType")}
     lines = {field: _line(value) for field, value in named.items()}

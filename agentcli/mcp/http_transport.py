@@ -87,7 +87,7 @@ class McpHttpClient(httpx2.AsyncClient):
         # Streamable HTTP works without the stream that a GET requests, and servers refuse it in many ways.
         if response.status_code >= 400 and (is_post or self._answers_elsewhere):
             self._note_failure(request, response)
-        return self._limited(request, response)
+        return self._limit(request, response)
 
     def _note_failure(self, request: httpx2.Request, response: httpx2.Response) -> None:
         status = self._link.http_status = response.status_code
@@ -101,7 +101,7 @@ class McpHttpClient(httpx2.AsyncClient):
         elif self._answers_elsewhere:
             self._link.end(self._link.http_error, "lost" if self._link.is_temporary else "refused")
 
-    def _limited(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    def _limit(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()
         most = self._size_limits.message_bytes if response.status_code < 400 else _ERROR_BODY
         if kind.startswith("text/event-stream"):
@@ -143,7 +143,7 @@ async def _document(response: httpx2.Response, reader: AnswerReader, most: int) 
         size += len(piece)
         if size > most:
             raise httpx2.StreamError(f"the answer is larger than {most / 1e6:g} MB")
-    yield await _reduced(b"".join(pieces), reader) if response.status_code < 300 else b"".join(pieces)
+    yield await _reduce(b"".join(pieces), reader) if response.status_code < 300 else b"".join(pieces)
 
 
 async def _events(response: httpx2.Response, reader: AnswerReader, limits: ServerLimits) -> AsyncIterator[bytes]:
@@ -179,10 +179,10 @@ async def _event(lines: list[bytes], reader: AnswerReader, limits: ServerLimits)
     fields = [line.removesuffix(b"\r").partition(b":") for line in lines]
     data = b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
     others = [name + b":" + value for name, _, value in fields if name in (b"id", b"event", b"retry")]
-    return b"\n".join([*others, b"data: " + await _reduced(data, reader), b"", b""])
+    return b"\n".join([*others, b"data: " + await _reduce(data, reader), b"", b""])
 
 
-async def _reduced(data: bytes, reader: AnswerReader) -> bytes:
+async def _reduce(data: bytes, reader: AnswerReader) -> bytes:
     if len(data) <= reader.inline_bytes:
         return data
     try:
@@ -240,12 +240,12 @@ class BearerAuth(httpx2.Auth):
         if _NAME in request.headers:
             yield request
             return
-        token = await _reached(self._authorization.token_for(str(request.url)), request)
+        token = await _reach(self._authorization.token_for(str(request.url)), request)
         if token:
             request.headers[_NAME] = f"Bearer {token}"
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED and token:
-            renewed = await _reached(self._authorization.renewed(token), request)
+            renewed = await _reach(self._authorization.renewed(token), request)
             if renewed:
                 request.headers[_NAME] = f"Bearer {renewed}"
                 response = yield request
@@ -260,7 +260,7 @@ class NoToken(httpx2.TransportError):
     """The authorization server cannot be reached; the text says why."""
 
 
-async def _reached(token: Coroutine[Any, Any, str], request: httpx2.Request) -> str:
+async def _reach(token: Coroutine[Any, Any, str], request: httpx2.Request) -> str:
     """The token. An unreachable authorization server is treated like an unreachable server: reconnecting may help."""
     try:
         return await run_outside_scopes(token)

@@ -78,10 +78,10 @@ def parse_large_json(data: bytes) -> Any:
 
 def dump_large_json(value: Any) -> str:
     """Like `json.dumps` with `ensure_ascii=False`."""
-    return joined(_dumped(value))
+    return joined(_dump(value))
 
 
-def _dumped(value: Any, depth: int = 0) -> Iterator[str]:
+def _dump(value: Any, depth: int = 0) -> Iterator[str]:
     """The JSON in pieces. Containers that are large, or may contain large ones, are split; the rest is written in C."""
     if isinstance(value, str) and len(value) > _LONG:
         yield '"'
@@ -92,14 +92,14 @@ def _dumped(value: Any, depth: int = 0) -> Iterator[str]:
         before = "{"
         for key, each in value.items():
             yield f"{before}{json.dumps(key, ensure_ascii=False)}: "
-            yield from _dumped(each, depth + 1)
+            yield from _dump(each, depth + 1)
             before = ", "
         yield "}"
     elif isinstance(value, list) and (len(value) > _SMALL or (value and depth < _TAKEN_APART)):
         before = "["
         for each in value:
             yield before
-            yield from _dumped(each, depth + 1)
+            yield from _dump(each, depth + 1)
             before = ", "
         yield "]"
     else:

@@ -219,12 +219,12 @@ _UNDERSCORES = re.compile(r"__+")
 def server_part(server: str) -> str:
     """A server's name as it is written in the names of its tools."""
     cleaned = _UNDERSCORES.sub("_", _OTHER.sub("_", server)).strip("_")
-    return _shortened(cleaned, _MAX_SERVER, server) or "server"
+    return _shorten(cleaned, _MAX_SERVER, server) or "server"
 
 
 def tool_name(server: str, tool: str) -> str:
     """The name of a server's tool, unless another tool has the same; see `tool_names`."""
-    return _named(server_part(server), tool)
+    return _name_tool(server_part(server), tool)
 
 
 def split_name(name: str) -> tuple[str, str] | None:
@@ -241,27 +241,27 @@ def server_parts(servers: Iterable[str], known: Mapping[str, str] | None = None)
 
     `known`: parts of servers that keep them.
     """
-    return _distinct(servers, server_part, known)
+    return _make_distinct(servers, server_part, known)
 
 
 def tool_names(part: str, tools: Iterable[str]) -> dict[str, str]:
     """The name of each tool of one server (`part`: see `server_parts`), all distinct, regardless of their order."""
-    return _distinct(tools, lambda tool: _named(part, tool))
+    return _make_distinct(tools, lambda tool: _name_tool(part, tool))
 
 
-def _named(part: str, tool: str) -> str:
+def _name_tool(part: str, tool: str) -> str:
     start = f"{PREFIX}{part}__"
-    return start + (_shortened(_OTHER.sub("_", tool), MAX_NAME - len(start), tool) or "tool")
+    return start + (_shorten(_OTHER.sub("_", tool), MAX_NAME - len(start), tool) or "tool")
 
 
-def _shortened(cleaned: str, longest: int, original: str) -> str:
+def _shorten(cleaned: str, longest: int, original: str) -> str:
     if len(cleaned) <= longest:
         return cleaned
     digest = hashlib.blake2b(original.encode("utf-8", "surrogatepass"), digest_size=_DIGEST // 2).hexdigest()
     return f"{cleaned[: longest - _DIGEST - 1]}_{digest}"
 
 
-def _distinct(
+def _make_distinct(
     originals: Iterable[str], name_of: Callable[[str], str], known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Make names distinct. Among originals with the same name, the one that needs no change keeps it, else the first in

@@ -184,23 +184,23 @@ class McpServer:
         """Let the user sign in with the browser, then reconnect; `show` gets the URL. Raises `McpFailure`."""
         if self.state == "unapproved":
             raise McpFailure(f"The MCP server {self.name} is not approved yet.")
-        await self._signing_in().sign_in(show)
+        await self._require_authorization().sign_in(show)
         if self.state != "disabled":
             await self.reconnect()
 
     def paste(self, text: str) -> None:
         """Complete a sign-in with the URL that the browser was redirected to, or its code. Raises `McpFailure`."""
-        self._signing_in().paste(text)
+        self._require_authorization().paste(text)
 
     async def sign_out(self) -> None:
         """Delete and revoke the tokens. Raises `McpFailure` if they were deleted but not revoked."""
-        problem = await self._signing_in().sign_out()
+        problem = await self._require_authorization().sign_out()
         if self.state not in ("disabled", "unapproved"):
             await self.stop("needs-auth")
         if problem:
             raise McpFailure(problem)
 
-    def _signing_in(self) -> ServerAuthorization:
+    def _require_authorization(self) -> ServerAuthorization:
         if self._authorization is None:
             raise McpFailure(f"The MCP server {self.name} has no sign-in.")
         return self._authorization
@@ -216,27 +216,31 @@ class McpServer:
     ) -> McpResult:
         """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was notified."""
         seconds = self.config.timeout or self._limits.call_seconds
-        return await self._again_if_expired(
+        return await self._retry_if_expired(
             lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
         )
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
-        return await self._again_if_expired(lambda connection: connection.read(uri, signal), signal)
+        return await self._retry_if_expired(lambda connection: connection.read(uri, signal), signal)
 
     async def prompt(
         self, name: str, arguments: Mapping[str, str], signal: AbortSignal | None = None
     ) -> tuple[PromptMessage, ...]:
-        return await self._again_if_expired(lambda connection: connection.prompt(name, arguments, signal), signal)
+        return await self._retry_if_expired(lambda connection: connection.prompt(name, arguments, signal), signal)
 
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
     ) -> tuple[str, ...]:
         """Like `McpConnection.complete`; empty if the server does not support completion."""
-        return await self._connected().complete(kind, name, argument, value, others) if self.offers.completes else ()
+        return (
+            await self._require_connection().complete(kind, name, argument, value, others)
+            if self.offers.completes
+            else ()
+        )
 
-    async def _again_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
+    async def _retry_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
         """Repeat a call in a new session if the server forgot the old one, because then it was not executed."""
-        connection = self._connected()
+        connection = self._require_connection()
         try:
             return await work(connection)
         except SessionExpired:
@@ -246,7 +250,7 @@ class McpServer:
                     await signal.run(self._next_connection(connection))
             except TimeoutError:
                 raise McpFailure(f"{self.name}: session expired, and there is no new one yet.") from None
-            return await work(self._connected())
+            return await work(self._require_connection())
         except McpFailure as failure:
             if self._authorization is not None and (problem := self._authorization.scope_problem()):
                 raise McpFailure(f"{self.name}: {problem}") from failure
@@ -258,7 +262,7 @@ class McpServer:
             self._changed.clear()
             await self._changed.wait()
 
-    def _connected(self) -> McpConnection:
+    def _require_connection(self) -> McpConnection:
         if self._connection is None:
             why = f": {self.error}" if self.error else ""
             raise McpFailure(f"The MCP server {self.name} is not connected ({self.state}){why}")

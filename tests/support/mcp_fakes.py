@@ -59,7 +59,7 @@ class FakeServer(McpServer):
         signal: AbortSignal | None = None,
     ) -> McpResult:
         if self.state != "connected":
-            self._connected()
+            self._require_connection()
         self.calls.append((tool, arguments))
         if self.answer is None:
             return text_result(f"{tool} was called")
@@ -68,7 +68,7 @@ class FakeServer(McpServer):
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
         if self.state != "connected":
-            self._connected()
+            self._require_connection()
         return self.contents[uri]
 
 

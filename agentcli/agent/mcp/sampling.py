@@ -162,7 +162,7 @@ class ServerSampling:
             "kind": "mcp_sampling",
             "server": request.server,
             "system": request.system,
-            "messages": [{"role": message.role, "text": _shown(message.content)} for message in request.messages],
+            "messages": [{"role": message.role, "text": _show(message.content)} for message in request.messages],
             "model": plan.request.model,
             "max_tokens": plan.request.max_tokens,
             "most_usd": plan.most_usd,
@@ -239,7 +239,7 @@ def _wire_block(content: McpContent) -> Json | None:
     raise _Refused(f"messages with content of the kind {content.kind} are not supported")
 
 
-def _shown(content: McpContent) -> str:
+def _show(content: McpContent) -> str:
     if content.kind == "text":
         return content.text
     return f"[{content.kind} {content.mime_type}, {len(content.data) * 3 // 4:,} bytes]"

@@ -91,7 +91,7 @@ class ServerTools:
         """Never reset: the search tool is part of the prefix."""
         self.can_search = self.settings.search != "off" and not refuses(ToolSearch.name)
         if self.settings.search == "api" and self.can_search:
-            loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
+            loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._list_deferred().items()}
         if limits.direct is not None:
             self._direct = {tool.name: tool for tool in limits.direct}
             self._known |= self._direct
@@ -174,7 +174,7 @@ class ServerTools:
         }
         return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
 
-    def _deferred(self) -> Mapping[str, Tool]:
+    def _list_deferred(self) -> Mapping[str, Tool]:
         self._look()
         return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
@@ -237,10 +237,10 @@ class ServerTools:
         self._seen = seen
         # Servers may appear during the session.
         self._parts = server_parts((server.name for server in self.servers), self._parts)
-        self._available = {tool.name: tool for tool in self._offered() if self._allows(tool.name)}
+        self._available = {tool.name: tool for tool in self._make_tools() if self._allows(tool.name)}
         self._known |= self._available
 
-    def _offered(self) -> Iterator[Tool]:
+    def _make_tools(self) -> Iterator[Tool]:
         has_resources = False
         for server in self.servers:
             if server.state != "connected":
@@ -371,14 +371,14 @@ class ToolSearch:
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         query, most = str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS))
-        found = self._found(query, most)
+        found = self._find(query, most)
         if not found and (pending := self._tools.pending()):
             yield Progress(plain_line(f"waiting for {', '.join(pending)}"))
             await signal.run(self._tools.servers.wait_for_start(_CONNECT_SECONDS))
-            found = self._found(query, most)
+            found = self._find(query, most)
         yield self._answer(query, found)
 
-    def _found(self, query: str, most: int) -> list[str]:
+    def _find(self, query: str, most: int) -> list[str]:
         available = self._tools.available()
         if query.lower().startswith(_SELECT):
             wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MAX_RESULTS]

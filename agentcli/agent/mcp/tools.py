@@ -42,7 +42,7 @@ class McpTool:
         self.server = server
         self.offer = offer
         self.name = name
-        self.description = described(offer)
+        self.description = describe(offer)
         self.input_schema = sendable_schema(offer.input_schema)
         self._most_tokens = most_tokens
 
@@ -61,7 +61,7 @@ class McpTool:
         )
 
     def title(self, input: Json) -> str:
-        values = ", ".join(f"{name}: {_shown(value)}" for name, value in input.items())
+        values = ", ".join(f"{name}: {_show(value)}" for name, value in input.items())
         called = self.offer.title or self.offer.name
         return plain_line(f"{self.server.name}: {called}{f' ({values})' if values else ''}")
 
@@ -99,7 +99,7 @@ class McpTool:
             latest[:] = [progress]
             news.set()
 
-        working = start_task(self._called(input, context, signal, report), name=self.name)
+        working = start_task(self._call(input, context, signal, report), name=self.name)
         try:
             while not working.done():
                 waiting = start_task(news.wait())
@@ -113,7 +113,7 @@ class McpTool:
         finally:
             await cancel_and_wait([working])
 
-    async def _called(self, input: Json, context: ToolContext, signal: AbortSignal, report: Any) -> Output:
+    async def _call(self, input: Json, context: ToolContext, signal: AbortSignal, report: Any) -> Output:
         limits = ResultLimits(context.results_dir, self._most_tokens, self.offer.max_result_chars)
         try:
             # In a resumed session the model knows the tools before their server is connected.
@@ -125,7 +125,7 @@ class McpTool:
             return failure(f"{self.name} was stopped before it ended.", "stopped")
 
 
-def described(offer: ToolOffer) -> str:
+def describe(offer: ToolOffer) -> str:
     """The description for the model, without control characters and of limited length."""
     text = plain_text(offer.description or offer.title).strip()
     if len(text) <= MAX_DESCRIPTION:
@@ -139,7 +139,7 @@ def sendable_schema(schema: Json) -> Json:
     return {**kept, "type": "object"}
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return plain_line(text, _MAX_VALUE)
 

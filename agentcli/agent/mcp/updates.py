@@ -229,7 +229,7 @@ def server_costs(
 ) -> list[ServerCost]:
     """Costs per server. `direct`, `loaded`: definitions in the next request; `shown`: its messages; `density`: true
     tokens per estimated token."""
-    deferred, announced = tools.deferred_by_server(), _announced(tools, shown)
+    deferred, announced = tools.deferred_by_server(), _count_announced(tools, shown)
     costs = []
     for server in tools.servers:
         part = tools.part_of(server.name)
@@ -252,7 +252,7 @@ def _of(part: str, tools: Sequence[Json]) -> list[Json]:
     return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
 
 
-def _announced(tools: ServerTools, shown: Sequence[Message]) -> Mapping[str, float]:
+def _count_announced(tools: ServerTools, shown: Sequence[Message]) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for message in shown:
         for server, tokens in tokens_by_server(message, tools).items():
