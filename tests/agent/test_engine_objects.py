@@ -59,25 +59,21 @@ def test_costs_are_counted_from_events_and_earlier_ones_only_in_the_session() ->
     one = costs(budget=1.0, earlier=Totals().adding("m", Usage(input_tokens=5), 7.0))
     one.take(used(0.25))
     assert (one.totals.cost_usd, one.session_totals.cost_usd) == (0.25, 7.25)
-    assert not one.is_budget_spent
+    assert not one.budget.is_spent
     assert one.spending.by_agent.cost_usd == 0.25
 
 
-def test_a_budget_warns_once_and_is_spent_at_its_cap() -> None:
+def test_a_budget_is_spent_at_its_cap_and_can_be_lifted() -> None:
     one = costs(budget=1.0)
-    one.take(used(0.85))
-    assert "$0.85" in (one.take_budget_warning() or "")
-    assert one.take_budget_warning() is None
-    one.take(used(0.15))
-    assert one.is_budget_spent
-    assert one.budget_text == "Reached maximum budget ($1)"
-    one.set_budget(None)
-    assert (one.budget, one.is_budget_spent) == (None, False)
+    one.take(used(1.0))
+    assert (one.budget.is_spent, one.budget.text) == (True, "Reached maximum budget ($1)")
+    one.budget.set(None)
+    assert (one.budget.cap, one.budget.is_spent) == (None, False)
 
 
 def test_only_an_interactive_session_is_shown_the_budget_command() -> None:
-    assert "/budget" in costs(1.0, interactive=True).budget_text
-    assert "/budget" not in costs(1.0).budget_text
+    assert "/budget" in costs(1.0, interactive=True).budget.text
+    assert "/budget" not in costs(1.0).budget.text
 
 
 def test_a_message_and_its_queued_prompt_change_places_in_one_step() -> None:

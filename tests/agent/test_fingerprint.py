@@ -21,7 +21,6 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Request, Thinking
-from agentcli.session.load import load_session
 from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import provider_on
@@ -295,18 +294,3 @@ async def test_after_a_resume_the_estimate_matches_the_bill(
     assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
     assert (outlook.cached_tokens == 0) == (block != "the thinking setting")
     assert broken.rebilled_tokens == pytest.approx(cache.readings[1].prompt - cache.readings[-1].read, rel=0.2)
-
-
-@pytest.mark.anyio
-async def test_a_session_of_an_older_version_can_be_continued(tmp_path: Path) -> None:
-    cache = PromptCache()
-    async with engine_in(tmp_path, "One.", cache=cache, effort="high") as engine:
-        session = result_of(await collect(engine.submit("one"))).session_id
-    [path] = tmp_path.rglob("*.jsonl")
-    lines = [line for line in path.read_text().splitlines() if "request-front" not in line]
-    path.write_text("".join(f"{line}\n" for line in lines))
-    assert load_session(path).front is None
-    async with engine_in(tmp_path, "Two.", cache=cache, resume=session) as engine:
-        notices = only(await collect(engine.submit("two")), ev.NoticeRaised)
-    assert ["was not used: effort" in notice.text for notice in notices if notice.code == "cache"] == [True]
-    assert len(fronts_in(tmp_path)) == 1, "from now on it is known"
