@@ -49,9 +49,9 @@ class ToolResultBudget:
         self._per_message = per_message
 
     def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
-        new = _unanswered(shown, state)
+        new = _list_unanswered(shown, state)
         over = [candidate for candidate in new if candidate.free and candidate.characters > self._limit]
-        edits = {candidate.order: self._moved(candidate) for candidate in over}
+        edits = {candidate.order: self._move(candidate) for candidate in over}
         total = sum(
             len(edits[candidate.order].text) if candidate.order in edits else candidate.characters for candidate in new
         )
@@ -60,7 +60,7 @@ class ToolResultBudget:
         for candidate in sorted(rest, key=lambda c: (not _is_only_text(c.result), -c.characters, c.order)):
             if total <= self._per_message:
                 break
-            edit = self._moved(candidate)
+            edit = self._move(candidate)
             if len(edit.text) < candidate.characters:
                 edits[candidate.order] = edit
                 total -= candidate.characters - len(edit.text)
@@ -70,7 +70,7 @@ class ToolResultBudget:
         in_order = tuple(edits[order] for order in sorted(edits))
         return StepPlan(in_order, f"moved {count} out of the conversation", must=True)
 
-    def _moved(self, candidate: _Candidate) -> ContextEdit:
+    def _move(self, candidate: _Candidate) -> ContextEdit:
         result = candidate.result
         path = self._save(file_name(result), result.text)
         text = stand_in(result, path)
@@ -78,7 +78,7 @@ class ToolResultBudget:
         return ContextEdit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
 
 
-def _unanswered(shown: Sequence[Message], state: ContextState) -> list[_Candidate]:
+def _list_unanswered(shown: Sequence[Message], state: ContextState) -> list[_Candidate]:
     """The results since the last reply, which form one message of the request."""
     begin = len(shown)
     while begin and shown[begin - 1].role != "assistant":

@@ -148,11 +148,11 @@ def _units(shown: Sequence[Message], stays: Callable[[Message], bool]) -> Iterat
         if _is_over(messages) and not any(map(stays, messages)):
             yield "exchange", first, behind
         else:
-            yield from _finished(shown, _turns(shown, first, behind), stays)
-    yield from _finished(shown, recent[:-LATEST_TURNS], stays)
+            yield from _list_finished(shown, _turns(shown, first, behind), stays)
+    yield from _list_finished(shown, recent[:-LATEST_TURNS], stays)
 
 
-def _finished(
+def _list_finished(
     shown: Sequence[Message], turns: Iterable[tuple[int, int]], stays: Callable[[Message], bool]
 ) -> Iterator[tuple[SpanKind, int, int]]:
     for first, behind in turns:
@@ -346,7 +346,7 @@ class Collapse:
             if any(has_any(message, pinned) for message in messages):
                 continue
             staged = self.staged[first]
-            edit = _collapsing(staged, self._tokens(messages, edited))
+            edit = _collapse(staged, self._tokens(messages, edited))
             if edit is not None:
                 edits.append(edit)
                 freed += edit.freed
@@ -385,7 +385,7 @@ def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[st
     return found
 
 
-def _collapsing(staged: Staged, before: int) -> ContextEdit | None:
+def _collapse(staged: Staged, before: int) -> ContextEdit | None:
     """The edit for a staged span; None if the summary would no longer save enough."""
     after = block_tokens(TextBlock(staged.text))
     if 2 * after > before:

@@ -303,7 +303,7 @@ def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tup
     names: Json = {}
     for message, number, name in _pins(messages, pinned):
         block = message.content[number]
-        for part in [block] if PINNED in message.meta else _kept_block(block, calls):
+        for part in [block] if PINNED in message.meta else _keep_block(block, calls):
             names[str(len(blocks))] = name
             blocks.append(part)
     return tuple(blocks), {RESTORED: [PINNED], PINNED: names} if blocks else {}
@@ -317,7 +317,7 @@ def _pins(messages: Iterable[Message], pinned: AbstractSet[str]) -> Iterable[tup
                 yield message, place, name if name in pinned else own
 
 
-def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
+def _keep_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
     match block:
         case TextBlock():
             return [TextBlock(f"Kept from before, at the user's wish:\n{block.text}")]

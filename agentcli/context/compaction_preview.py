@@ -66,17 +66,17 @@ class Shares:
         if estimated > totals.before or sum(share.tokens for share in kept) > least:
             most = min(least, totals.before * sum(share.tokens for share in kept) // max(1, estimated))
             sizes = split_tokens(most, [share.tokens for share in kept])
-            kept = _resized(kept, sizes)
+            kept = _resize(kept, sizes)
         stays = sum(share.tokens for share in kept)
         added = [share.tokens for share in self.added]
         return (
             _lines(kept),
-            _lines(_resized(self.gone, split_tokens(totals.before - stays, gone))),
-            _lines(_resized(self.added, split_tokens(totals.after - stays, added))),
+            _lines(_resize(self.gone, split_tokens(totals.before - stays, gone))),
+            _lines(_resize(self.added, split_tokens(totals.after - stays, added))),
         )
 
 
-def _resized(shares: Sequence[Share], sizes: Sequence[int]) -> list[Share]:
+def _resize(shares: Sequence[Share], sizes: Sequence[int]) -> list[Share]:
     return [Share(share.what, size) for share, size in zip(shares, sizes, strict=True)]
 
 
@@ -108,7 +108,7 @@ async def shares_of(material: Material) -> Shares:
         if message.origin.local:
             continue
         left = material.tokens(message)
-        if stays := _staying(message, material):
+        if stays := _list_staying(message, material):
             left -= sum(stays.values())
             kept.update(stays)
             if not _has_more(message, material):
@@ -120,22 +120,22 @@ async def shares_of(material: Material) -> Shares:
     _move_earlier_words(kept, gone, pieces)
     found = []
     if count := pieces.prompts.count(_SAID):
-        found.append(Share(f"{_counted(count, 'message')} of yours, word for word", kept["words"]))
+        found.append(Share(f"{_count(count, 'message')} of yours, word for word", kept["words"]))
     if pieces.pictures:
-        found.append(Share(_counted(len(pieces.pictures), "picture"), kept["pictures"]))
+        found.append(Share(_count(len(pieces.pictures), "picture"), kept["pictures"]))
     if pieces.pinned:
-        found.append(Share(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word", kept["pinned"]))
+        found.append(Share(f"{_count(len(pieces.pinned), 'pinned item')}, word for word", kept["pinned"]))
     if pieces.exchange:
         size = sum(map(material.tokens, pieces.exchange))
-        found.append(Share(f"the last {_counted(len(pieces.exchange), 'message')} as they were", size))
+        found.append(Share(f"the last {_count(len(pieces.exchange), 'message')} as they were", size))
     if pieces.pending:
         found.append(Share("what has not been answered yet", sum(map(material.tokens, pieces.pending))))
     summary = Share("the summary", block_tokens(TextBlock(words.summary_text(pieces.summary))))
-    goes = tuple(Share(_counted(counts[kind], kind), gone[kind]) for kind in counts)
+    goes = tuple(Share(_count(counts[kind], kind), gone[kind]) for kind in counts)
     return Shares(tuple(found), goes, (summary, *material.restored))
 
 
-def _staying(message: Message, material: Material) -> Mapping[str, int]:
+def _list_staying(message: Message, material: Material) -> Mapping[str, int]:
     """Tokens of the kept blocks of a message, by the way they are kept."""
     own = material.said(message).strip()
     if not own and not material.pins and not material.pieces.pictures:
@@ -174,5 +174,5 @@ def _move_earlier_words(kept: Counter[str], gone: Counter[str], pieces: words.Co
     gone["earlier summary"] -= moved
 
 
-def _counted(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count:,} {what if count == 1 else _PLURALS.get(what, what + 's')}"

@@ -219,7 +219,7 @@ class Edits:
         for begin in range(0, len(due), STEP):
             for message in due[begin : begin + STEP]:
                 if message.id in self._edited:
-                    self._shown_one(message)
+                    self._show_one(message)
             yield
 
     def _with_changes(self, known: _Active) -> _Active:
@@ -229,7 +229,7 @@ class Edits:
         # From the end, because most edits affect the latest messages.
         for place, message in zip(range(len(shown) - 1, -1, -1), reversed(known.in_force), strict=True):
             if message.id in self._changed:
-                shown[place] = self._shown_one(message)
+                shown[place] = self._show_one(message)
                 self._changed.discard(message.id)
                 if not self._changed:
                     break
@@ -238,7 +238,7 @@ class Edits:
 
     def _search(self, log: AppendOnly[Message]) -> _Active:
         self._changed.clear()
-        whole: Sequence[Message] = _without_undone(log, self._undone) if self._undone else log
+        whole: Sequence[Message] = _leave_out_undone(log, self._undone) if self._undone else log
         in_force: Sequence[Message] = whole
         torn: set[str] = set()
         for index in range(len(whole) - 1, -1, -1):
@@ -247,7 +247,7 @@ class Edits:
                     in_force = whole[index + 1 :]
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
-        made = as_append_only(_without(in_force, torn) if torn else in_force)
+        made = as_append_only(_leave_out(in_force, torn) if torn else in_force)
         if len(self._edited) > len(made):  # Most entries belong to messages before a compaction.
             for id in self._edited.keys() - {message.id for message in made}:
                 self._edited[id] = _EditedMessage(self._edited[id].edits)
@@ -268,7 +268,7 @@ class Edits:
     def boundaries(self, log: Sequence[Message]) -> Iterator[Message]:
         """All valid compact boundaries, latest first."""
         if self._undone:
-            log = _without_undone(log, self._undone)
+            log = _leave_out_undone(log, self._undone)
         places = range(len(log) - 1, -1, -1)
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
@@ -276,11 +276,11 @@ class Edits:
         if not self._edited and not self._collapses:
             return messages
         if self._collapses:
-            messages = self._collapsed(messages)
+            messages = self._collapse(messages)
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        return tuple(self._shown_one(message) if message.id in self._edited else message for message in messages)
+        return tuple(self._show_one(message) if message.id in self._edited else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:
         """The messages collapsed into the one that begins with `first`; empty if it is not collapsed."""
@@ -308,7 +308,7 @@ class Edits:
         edited = self._edited.get(message_id)
         return () if edited is None else tuple(edit for edit in edited.edits if _number(edit) != number)
 
-    def _shown_one(self, message: Message) -> Message:
+    def _show_one(self, message: Message) -> Message:
         edited = self._edited[message.id]
         if edited.message is message and edited.shown is not None:
             return edited.shown
@@ -320,7 +320,7 @@ class Edits:
         edited.message, edited.shown = message, leaving_out(message, content)
         return edited.shown
 
-    def _collapsed(self, messages: Sequence[Message]) -> list[Message]:
+    def _collapse(self, messages: Sequence[Message]) -> list[Message]:
         shown: list[Message] = []
         until = ""
         places = {message.id: place for place, message in enumerate(messages)}
@@ -351,7 +351,7 @@ def is_whole(log: Sequence[Message], place: int) -> bool:
     return [message.id for message in log[place + 1 : place + 1 + len(written)]] == written
 
 
-def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
+def _leave_out(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.id not in torn)
 
 
@@ -367,7 +367,7 @@ def _edited(block: Block, edit: ContextEdit) -> Block | None:
     return TextBlock(edit.text) if isinstance(block, TextBlock | ImageBlock) else block
 
 
-def _without_undone(log: Sequence[Message], undone: Mapping[str, str]) -> list[Message]:
+def _leave_out_undone(log: Sequence[Message], undone: Mapping[str, str]) -> list[Message]:
     places = {message.id: place for place, message in enumerate(log)}
     gone: set[int] = set()
     for boundary, through in undone.items():

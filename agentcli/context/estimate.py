@@ -182,13 +182,13 @@ class Estimator:
         place = last_counted(messages)
         usage = messages[place].usage if place >= 0 else None
         if usage is None:
-            return round(self.whole_scale * (overhead + self._estimated(messages)))
+            return round(self.whole_scale * (overhead + self._estimate(messages)))
         self._learn(messages, place)
-        return usage.context_tokens + self._estimated(messages[place + 1 :])
+        return usage.context_tokens + self._estimate(messages[place + 1 :])
 
     def later(self, messages: Sequence[Message]) -> int:
         """The part of `context` that is an estimate: tokens of the messages after the last reported usage."""
-        return self._estimated(messages[last_counted(messages) + 1 :])
+        return self._estimate(messages[last_counted(messages) + 1 :])
 
     def compare_whole(self, messages: Sequence[Message], overhead: int, measured: int) -> None:
         """Learn `whole_scale` from the measured tokens of a request with these messages. Thinking is left out: not
@@ -203,7 +203,7 @@ class Estimator:
         """Learn from a whole log, including messages that compactions have removed from the context. `changed`: ids of
         messages that are shown differently now, or that had others after them: what their usage counted is unknown."""
         self.has_begun = True
-        places = _counted(log, range(len(log) - 1, -1, -1))
+        places = _count(log, range(len(log) - 1, -1, -1))
         ratios: list[float] = []
         for (other, after), (one, before) in islice(pairwise(places), _MAX_PAIRS):
             if len(ratios) == _REMEMBERED:
@@ -214,7 +214,7 @@ class Estimator:
             ratios += self._ratio(log[one], before, between, after)
         self._remember(ratios)
 
-    def _estimated(self, messages: Sequence[Message]) -> int:
+    def _estimate(self, messages: Sequence[Message]) -> int:
         return round(self.density * sum(map(self.message, messages)))
 
     def _learn(self, messages: Sequence[Message], last: int) -> None:
@@ -227,7 +227,7 @@ class Estimator:
         # If old content is shown differently now, the difference of two usages is meaningless; in a log that was just
         # loaded this is unknown, and the median compensates.
         begin = known - 1 if grown and known else last if known or self.has_begun else 0
-        counted = _counted(messages, range(last, begin - 1, -1))
+        counted = _count(messages, range(last, begin - 1, -1))
         ratios: list[float] = []
         for (other, after), (one, before) in pairwise(counted):
             if len(ratios) == _REMEMBERED:
@@ -260,10 +260,10 @@ def _median(numbers: Iterable[float]) -> float:
 
 def last_counted(messages: Sequence[Message]) -> int:
     """Index of the last reply with a reported usage; -1 if there is none."""
-    return next((place for place, _usage in _counted(messages, range(len(messages) - 1, -1, -1))), -1)
+    return next((place for place, _usage in _count(messages, range(len(messages) - 1, -1, -1))), -1)
 
 
-def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
+def _count(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
     for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:

@@ -56,7 +56,7 @@ class _Draft:
         self.role = group[0].role
         self.calls = group if made is not None and group[0].role == "assistant" else ()
         if made is not None:
-            self.wire = _appended(self.wire, made)
+            self.wire = _append(self.wire, made)
 
 
 @frozen
@@ -90,7 +90,7 @@ class NormaliseCache:
         if (group, calls) != self._newest[:2]:
             blocks = [block for message in group for block in message.content]
             role = group[0].role
-            content = _assistant_content(blocks) if role == "assistant" else _paired(blocks, _tool_uses(calls))
+            content = _assistant_content(blocks) if role == "assistant" else _pair(blocks, _tool_uses(calls))
             self._newest = (group, calls, {"role": role, "content": content} if content else None)
         return self._newest[2]
 
@@ -119,15 +119,15 @@ class NormaliseCache:
 def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> AppendOnly[Json]:
     memory = memory or NormaliseCache()
     shown = as_append_only(messages)
-    groups = _settle(shown, memory)
+    groups = _close_groups(shown, memory)
     settled = memory.settled
     draft = settled.copy()
     if groups:
         settled.consumed = shown.first(groups[-1][0][0])
         draft.add(tuple(message for _place, message in groups[-1]), memory)
     if any(message.tool_uses for message in draft.calls):
-        draft.wire = _appended(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
-    return _trimmed(draft.wire)
+        draft.wire = _append(draft.wire, {"role": "user", "content": _pair((), _tool_uses(draft.calls))})
+    return _trim(draft.wire)
 
 
 def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iterator[None]:
@@ -136,19 +136,19 @@ def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iter
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
     for end in range(len(memory.settled.consumed) + STEP, len(shown), STEP):
-        _settle(shown.first(end), memory)
+        _close_groups(shown.first(end), memory)
         yield
 
 
-def _settle(shown: AppendOnly[Message], memory: NormaliseCache) -> list[_Group]:
+def _close_groups(shown: AppendOnly[Message], memory: NormaliseCache) -> list[_Group]:
     """Settle the new groups except the last; returns all new groups."""
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
-    sent = _sent(shown, len(memory.settled.consumed))
+    sent = _select_sent(shown, len(memory.settled.consumed))
     while sent and sent[0][1].role == memory.settled.role:
         # Another log with the same beginning, in which the last settled group continues.
         memory.go_back(shown)
-        sent = _sent(shown, len(memory.settled.consumed))
+        sent = _select_sent(shown, len(memory.settled.consumed))
     settled = memory.settled
     groups = [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
     for group, following in pairwise(groups):
@@ -158,11 +158,11 @@ def _settle(shown: AppendOnly[Message], memory: NormaliseCache) -> list[_Group]:
     return groups
 
 
-def _sent(shown: AppendOnly[Message], begin: int) -> list[tuple[int, Message]]:
+def _select_sent(shown: AppendOnly[Message], begin: int) -> list[tuple[int, Message]]:
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 
-def _appended(wire: AppendOnly[Json], message: Json) -> AppendOnly[Json]:
+def _append(wire: AppendOnly[Json], message: Json) -> AppendOnly[Json]:
     """Add a message; merge it with the last one if dropping an empty message has made them adjacent with the same
     role."""
     if not wire and message["role"] == "assistant":
@@ -189,7 +189,7 @@ def _assistant_content(blocks: Sequence[Block]) -> list[Json]:
     return [_clean(block) for block in kept]
 
 
-def _paired(blocks: Sequence[Block], uses: Sequence[ToolUseBlock]) -> list[Json]:
+def _pair(blocks: Sequence[Block], uses: Sequence[ToolUseBlock]) -> list[Json]:
     """A user message's content: one result for each of `uses`, in their order, then everything else."""
     results: dict[str, ToolResultBlock] = {}
     for block in blocks:
@@ -247,7 +247,7 @@ def _cleaned(item: object) -> object:
     return item
 
 
-def _trimmed(wire: AppendOnly[Json]) -> AppendOnly[Json]:
+def _trim(wire: AppendOnly[Json]) -> AppendOnly[Json]:
     """Strip trailing white space of a final assistant message (sent back after pause_turn), which the API rejects."""
     while wire and wire[-1]["role"] == "assistant":
         *before, last = wire[-1]["content"]

@@ -43,10 +43,10 @@ class Pipeline:
             return
         run = _Run(view, log, state, self._intact)
         for step in steps:
-            yield from self._carried_out(run, step)
+            yield from self._carry_out(run, step)
         # Plans that were not worth breaking the prefix may be free now.
         for step in tuple(run.put_off) if run.broken else ():
-            yield from self._carried_out(run, step)
+            yield from self._carry_out(run, step)
 
     def broken_by(self, view: ContextView, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
         """Take account of a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the
@@ -61,7 +61,7 @@ class Pipeline:
         intact, position = run.intact[1], max(0, estimate - behind)
         self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
 
-    def _carried_out(self, run: _Run, step: ContextStep) -> Iterator[ContextEdited]:
+    def _carry_out(self, run: _Run, step: ContextStep) -> Iterator[ContextEdited]:
         edited = run.carried_out(step)
         if edited is not None:
             self._intact = run.intact
@@ -104,7 +104,7 @@ class _Run:
             if not worth_it(replace(plan, total=total), position, state):
                 self.put_off.append(step)
                 return None
-        plan = self._allowed(plan, state)
+        plan = self._filter_allowed(plan, state)
         if not plan.edits:
             return None
         first = min(self._place(edit.target) for edit in plan.edits)
@@ -146,7 +146,7 @@ class _Run:
             )
         return self._known[1]
 
-    def _allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
+    def _filter_allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
         density = self._view.estimator.density
         edits = tuple(

@@ -66,10 +66,10 @@ class ResultReader:
             self._uses.clear()
         fresh = tuple(enumerate(now[known:], known))
         self._seen = now
-        results = tuple(called for place, message in fresh for called in self._called(place, message))
+        results = tuple(called for place, message in fresh for called in self._find_call(place, message))
         return NewResults(started_over, fresh, results)
 
-    def _called(self, place: int, message: Message) -> list[AnsweredCall]:
+    def _find_call(self, place: int, message: Message) -> list[AnsweredCall]:
         found: list[AnsweredCall] = []
         data = message.meta.get(RESULT_DATA, {})
         for number, block in enumerate(message.content):

@@ -178,7 +178,7 @@ class Snip:
         return path if path.startswith("/") else f"{self._folder}:{path}"
 
     def _take_reading(self, file: str, called: AnsweredCall) -> None:
-        reading = _reading(called, self._changes.get(file, 0))
+        reading = _read_reading(called, self._changes.get(file, 0))
         kept = [reading]
         for old in self._readings.get(file, ()):
             if _covers(reading, old):
@@ -266,7 +266,7 @@ def _replaced(block: str, shown: Block, line: str) -> ContextEdit:
     return ContextEdit(kind="replace", target=block, text=line, step=Snip.name, freed=max(0, freed))
 
 
-def _reading(called: AnsweredCall, changes: int) -> _Reading:
+def _read_reading(called: AnsweredCall, changes: int) -> _Reading:
     text = called.result.text
     first = _NUMBERED.match(text)
     if first is None or not called.only_text:

@@ -103,7 +103,7 @@ def planned_drop(
         return DROPPED_ALREADY
     if item in state.pinned:
         return PINNED
-    targets, also = _belonging(view, messages, place, number)
+    targets, also = _find_belonging(view, messages, place, number)
     if targets & state.pinned:
         return PINNED_TOO
     shown = view.messages(log)
@@ -119,7 +119,7 @@ def planned_drop(
 
 def price_of_drop(change: ContextChange, state: ContextState) -> DropEffect:
     tokens, usd, cost = _costs(change, state)
-    return DropEffect(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
+    return DropEffect(change.freed, tokens, usd, f"saves {_count(change.freed)} a turn, {cost}", change.also)
 
 
 def _always_there(item: str) -> str | None:
@@ -183,7 +183,7 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 def planned_restore(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
     """The change that restores an item completely, or the reason why that is impossible."""
     if item.startswith(COLLAPSED):
-        return _uncollapsed(view, log, item, state)
+        return _uncollapse(view, log, item, state)
     if _always_there(item) is not None:
         return NOT_CHANGED
     messages = _one_by_one(view, log)
@@ -193,7 +193,7 @@ def planned_restore(view: ContextView, log: Sequence[Message], item: str, state:
     decided = view.edits.edited(item)
     if decided is None:
         return NOT_CHANGED
-    targets = {item} if decided.kind == "replace" else _dropped_with(view, messages, *found)
+    targets = {item} if decided.kind == "replace" else _drop_with(view, messages, *found)
     before, then = dict(_blocks(view.messages(log))), dict(_blocks(view.unedited(log)))
     freed = {
         name: -edit.freed
@@ -207,15 +207,15 @@ def planned_restore(view: ContextView, log: Sequence[Message], item: str, state:
         if name in targets
     )
     first = _position_in_log(view, log, messages, found[0], state.estimate)
-    return _fitting(ContextChange(edits, first, keeps=decided.kind == "replace"), state)
+    return _check_size(ContextChange(edits, first, keeps=decided.kind == "replace"), state)
 
 
 def price_of_restore(change: ContextChange, state: ContextState) -> RestoreEffect:
     tokens, usd, cost = _costs(change, state)
-    return RestoreEffect(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
+    return RestoreEffect(-change.freed, tokens, usd, f"adds {_count(-change.freed)} a turn, {cost}")
 
 
-def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
+def _uncollapse(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
     first = item.removeprefix(COLLAPSED).rpartition(":")[0]
     shown = view.messages(log)
     stand_in = next((message for message in shown if message.id == f"{COLLAPSED}{first}"), None)
@@ -226,10 +226,10 @@ def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, state: Co
     edit = ContextEdit(kind="restore", target=first, step="user", freed=round(size * view.estimator.density))
     left = state.estimate - round(message_tokens(stand_in) * view.estimator.density)
     position = _position(view, shown, {block_id(stand_in, 0)}, left)
-    return _fitting(ContextChange((edit,), position), state)
+    return _check_size(ContextChange((edit,), position), state)
 
 
-def _fitting(change: ContextChange, state: ContextState) -> ContextChange | str:
+def _check_size(change: ContextChange, state: ContextState) -> ContextChange | str:
     then = state.estimate - change.freed
     if then > state.usable:
         return f"With it the context would be {then:,} tokens, and only {state.usable:,} fit."
@@ -239,7 +239,7 @@ def _fitting(change: ContextChange, state: ContextState) -> ContextChange | str:
 # ---------------------------------------------------------------------------------------------------- related blocks
 
 
-def _belonging(view: ContextView, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
+def _find_belonging(view: ContextView, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
     """Ids of all blocks dropped together with a block, including itself, and a description of the others."""
     block = messages[place].content[number]
     pair = {(place, number), *_partners(messages, place, number)}
@@ -255,7 +255,7 @@ def _belonging(view: ContextView, messages: Sequence[Message], place: int, numbe
     return targets, f"with {' and '.join(words)}" if words else ""
 
 
-def _dropped_with(view: ContextView, messages: Sequence[Message], place: int, number: int) -> set[str]:
+def _drop_with(view: ContextView, messages: Sequence[Message], place: int, number: int) -> set[str]:
     """Ids of the blocks restored with a dropped block: its call or result, and the thinking of the reply."""
     pairs = {(place, number), *_partners(messages, place, number)}
     if is_thinking(messages[place].content[number]):
@@ -362,10 +362,10 @@ def _costs(change: ContextChange, state: ContextState) -> tuple[int, float | Non
     if not tokens:
         return tokens, usd, "costs nothing because nothing after it is cached"
     if usd is None:
-        rewritten = f"{_counted(tokens)} written again, at an unknown price,"
+        rewritten = f"{_count(tokens)} written again, at an unknown price,"
         return tokens, usd, f"costs {rewritten} because the cache after it breaks"
     return tokens, usd, f"costs {money(usd)} once because the cache after it breaks"
 
 
-def _counted(tokens: int) -> str:
+def _count(tokens: int) -> str:
     return counted(tokens, "token")

@@ -96,15 +96,15 @@ class _LateInit:
     def __get__(self, instance: Any, _owner: type[Any]) -> Any:
         self._made += 1
         if instance is None or self._made > _UNCOMPILED:
-            return self._compiled(instance)
+            return self._compile(instance)
 
         def init(*args: Any, **named: Any) -> None:
             if not _set_fields(self.owner, instance, args, named):
-                self._compiled(instance)(*args, **named)
+                self._compile(instance)(*args, **named)
 
         return init
 
-    def _compiled(self, instance: Any) -> Any:
+    def _compile(self, instance: Any) -> Any:
         init = _init_of(self.owner)
         setattr(self.owner, "__init__", init)  # noqa: B010 - a plain assignment is none to type checkers
         return init if instance is None else init.__get__(instance)

@@ -153,7 +153,7 @@ class ChangedFiles(Attachments):
         recall(context.read_cache, records, log, context)
         self._written = dict(records)
         context.read_cache.take_changed()
-        for path in _removed_temp_files(records):
+        for path in _forget_temp_files(records):
             self._temp_emptied = True
             del records[path]
             context.read_cache.forget(path)
@@ -324,10 +324,10 @@ def _swept(
             continue
         told, base = known.told.get(path, (None, ""))
         # Read or written since, so earlier reports are obsolete.
-        change = _compared(path, seen, stamp, told if base == seen.digest else None, load)
+        change = _compare(path, seen, stamp, told if base == seen.digest else None, load)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
-            sweep.changes.append(_attributed(change, stamp, runs, str(context.root)))
+            sweep.changes.append(_attribute(change, stamp, runs, str(context.root)))
         elif stamp is not None and told is None:
             if (found := known.found.get(path)) != state:
                 sweep.found[path] = state
@@ -360,7 +360,7 @@ def _load_from_memory(path: str) -> bytes:
     return data
 
 
-def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callable[[str], bytes]) -> FileUpdate | None:
+def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callable[[str], bytes]) -> FileUpdate | None:
     """Compare a file with what the model saw; None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
@@ -381,7 +381,7 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Calla
     return None if digest == told else FileUpdate(path, seen, digest, data, what)
 
 
-def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> FileUpdate:
+def _attribute(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> FileUpdate:
     """Mark a change that happened while a command of the model ran."""
     during = runs_during(change.path, stamp[3] if stamp is not None else None, runs)
     if change.digest == _GONE:
@@ -391,7 +391,7 @@ def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], ro
     return replace(change, during=bool(during), named=named)
 
 
-def _removed_temp_files(paths: Iterable[str]) -> list[str]:
+def _forget_temp_files(paths: Iterable[str]) -> list[str]:
     found = ((path, _SESSION_TEMP.match(path)) for path in paths)
     return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 
@@ -408,29 +408,29 @@ def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[F
             found.append(replace(change, what="changed", complete=True))
             continue
         if shown >= MAX_SHOWN or room <= 0:
-            found.append(_described(change, "changed"))
+            found.append(_describe(change, "changed"))
             continue
-        change = _differing(change, cache.content(change.path), min(MAX_DIFFERENCE, room))
+        change = _find_differing(change, cache.content(change.path), min(MAX_DIFFERENCE, room))
         room -= len(change.difference)
         shown += bool(change.difference)
         found.append(change)
     return found
 
 
-def _differing(change: FileUpdate, before: bytes | None, most: int) -> FileUpdate:
+def _find_differing(change: FileUpdate, before: bytes | None, most: int) -> FileUpdate:
     assert change.data is not None
     if before is None:
-        return _described(change, "changed; what has changed cannot be shown, so read it again before relying on it")
+        return _describe(change, "changed; what has changed cannot be shown, so read it again before relying on it")
     then, now = decode(before), decode(change.data)
     if then is None or now is None:
-        return _described(change, "changed, and is binary or in an unknown encoding")
+        return _describe(change, "changed, and is binary or in an unknown encoding")
     if not change.data:
-        return _described(change, "is empty now")
+        return _describe(change, "is empty now")
     from agentcli.tools.files.diff import diff_display
 
     difference = str(diff_display("", then.text, now.text)["diff"])
     if not difference:
-        return _described(change, "changed only in its line ends, its encoding or the like")
+        return _describe(change, "changed only in its line ends, its encoding or the like")
     complete = len(difference) <= most
     if not complete:
         head = difference[:most]
@@ -438,7 +438,7 @@ def _differing(change: FileUpdate, before: bytes | None, most: int) -> FileUpdat
     return replace(change, what="", difference=difference, complete=complete)
 
 
-def _described(change: FileUpdate, what: str) -> FileUpdate:
+def _describe(change: FileUpdate, what: str) -> FileUpdate:
     return replace(change, data=None, what=what)
 
 
@@ -448,13 +448,13 @@ def _text(changes: Sequence[FileUpdate], context: ToolContext, temp_emptied: boo
     texts = [_TEMP_EMPTIED] if temp_emptied else []
     if during:
         marks = _MARKS if any(change.difference for change in during) else ""
-        texts.append(_listed(_LEAD_COMMAND + marks, during, context))
+        texts.append(_list(_LEAD_COMMAND + marks, during, context))
     if others:
-        texts.append(_listed(_LEAD, others, context))
+        texts.append(_list(_LEAD, others, context))
     return "\n\n".join(texts)
 
 
-def _listed(lead: str, changes: Sequence[FileUpdate], context: ToolContext) -> str:
+def _list(lead: str, changes: Sequence[FileUpdate], context: ToolContext) -> str:
     parts = [lead]
     parts += [f"{_name(change, context)}:\n{change.difference}" for change in changes if change.difference]
     rest = [change for change in changes if not change.difference]

@@ -92,7 +92,7 @@ class ConversationInstructions(Attachments):
     def lookup(self, state: LoopState) -> Lookup:
         self._scan(state)
         folders = [*list(self._touched)[-MAX_FOLDERS:], str(state.tool_context.cwd)]
-        announced = self._announced(state)
+        announced = self._list_announced(state)
         shown = [path for path, digest in announced.items() if digest]
         places = self._files.places(folders)
         is_brief = places is not None and self._local.has((*places, *(path.rpartition("/")[0] for path in shown)))
@@ -112,7 +112,7 @@ class ConversationInstructions(Attachments):
         self._looked_up = None
         self._say(always, near)
         if self._renew_front(state, always):
-            announced = self._announced(state)
+            announced = self._list_announced(state)
         files = (*always.files, *near.files)
         self._ours |= {file.real for file in files}
         due = [file for file in files if announced.get(file.real) != file.digest]
@@ -120,14 +120,14 @@ class ConversationInstructions(Attachments):
             known = known_anyway(due, self._view.messages(state.messages), state.tool_context)
             due = [file for file in due if file.real not in known]
         messages = [self._message(file, new=not announced.get(file.real)) for file in _at_once(due)]
-        return [*messages, *(self._gone(path) for path in gone if announced.get(path))]
+        return [*messages, *(self._report_gone(path) for path in gone if announced.get(path))]
 
     def _look(self, folders: Iterable[str], announced: Iterable[str]) -> _Found:
         gone = [path for path in announced if not os.path.lexists(path)]
         always = self._files.always()
         return always, self._files.near(folders, always), gone
 
-    def _announced(self, state: LoopState) -> dict[str, str]:
+    def _list_announced(self, state: LoopState) -> dict[str, str]:
         return {**self._front(state).sources, **self._in_sight.of(self._view.shown_messages(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
@@ -162,7 +162,7 @@ class ConversationInstructions(Attachments):
         text = f"{headings[0] if new else headings[1]}\n{file.section}"
         return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {file.real: file.digest}})
 
-    def _gone(self, path: str) -> Message:
+    def _report_gone(self, path: str) -> Message:
         text = (MEMORY_GONE if self._files.is_memory(path) else GONE).format(plain_line(path, 300))
         return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {path: ""}})
 
@@ -275,14 +275,14 @@ class MemorySearch(Attachments):
         if self._search is None or not self._search.done():
             return ()
         found, self._search = self._search.result(), None
-        due = self._unknown(found, state)
+        due = self._list_unknown(found, state)
         if not due:
             return ()
         text = "\n".join([_HEADING, *(note.section for note in due)])
         meta = {_NOTES: {note.real: note.digest for note in due}}
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, meta),)
 
-    def _unknown(self, found: Sequence[Note], state: LoopState) -> list[Note]:
+    def _list_unknown(self, found: Sequence[Note], state: LoopState) -> list[Note]:
         if not found:
             return []
         shown = self._shown(state.messages)

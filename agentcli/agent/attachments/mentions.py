@@ -86,7 +86,7 @@ def find_mentions(
     for match in islice(_MENTION.finditer(_CODE.sub("", text)), MAX_CANDIDATES):
         quoted, lines, bare = match.groups()
         spellings = [f"{quoted}{lines or ''}", quoted] if quoted is not None else list(_spellings(bare))
-        mention = next(filter(None, (_existing(spelling, context) for spelling in spellings)), None)
+        mention = next(filter(None, (_find_existing(spelling, context) for spelling in spellings)), None)
         if mention is not None:
             found.setdefault((os.path.realpath(mention.path), mention.lines), mention)
         elif servers is not None:
@@ -108,7 +108,7 @@ def _spellings(bare: str) -> Iterator[str]:
     yield bare.rstrip(_TRAILING)
 
 
-def _existing(spelling: str, context: ToolContext) -> Mention | None:
+def _find_existing(spelling: str, context: ToolContext) -> Mention | None:
     path = _path(spelling, context)
     if path is not None:
         return Mention(f"@{spelling}", path)
@@ -163,7 +163,7 @@ class Mentions:
             if number >= MAX_MENTIONS or room <= 0:
                 problem = f"the prompt attaches too much at once (at most {MAX_MENTIONS} files and "
                 problem += f"{MAX_CHARACTERS:,} characters). Read shows it."
-                await add(_refused(mention, problem, self.ids))
+                await add(_refuse(mention, problem, self.ids))
                 await emit(_notice(mention, problem))
                 continue
             needs: tuple[Need, ...] = ()
@@ -187,10 +187,10 @@ class Mentions:
             if output is not None and output.is_error:
                 problem = str(output.content)
             if output is None or problem:
-                await add(_refused(mention, problem, self.ids))
+                await add(_refuse(mention, problem, self.ids))
                 await emit(_notice(mention, problem))
                 continue
-            message = _attached(mention, output, context, self.ids)
+            message = _attach(mention, output, context, self.ids)
             room -= len(message.text)
             await add(message)
         return added
@@ -243,7 +243,7 @@ class Mentions:
             assert self.servers is not None
             return await read_resource(mention, context)
         if await in_thread(Path(mention.path).is_dir):
-            return await in_thread(_listing, mention.path, context)
+            return await in_thread(_list_folder, mention.path, context)
         output: Output | None = None
         async with aclosing(self.read.run(mention.input, replace(context, needs=needs), signal)) as items:
             async for item in items:
@@ -263,7 +263,7 @@ def _problem_without_question(decision: Decision, questions: Questions, may_ask:
     return f"reading it needs approval; {how}"
 
 
-def _listing(path: str, context: ToolContext) -> Output:
+def _list_folder(path: str, context: ToolContext) -> Output:
     names = [quoted_name(name) for name in folder_names(path, context.hides)]
     more = [f"… and {len(names) - _MAX_NAMES:,} more; Glob lists them"] if len(names) > _MAX_NAMES else []
     text = "\n".join((*names[:_MAX_NAMES], *more)) or "(empty)"
@@ -271,7 +271,7 @@ def _listing(path: str, context: ToolContext) -> Output:
     return Output(text, summary=summary, display={"kind": _FOLDER})
 
 
-def _attached(mention: Mention | ResourceMention, output: Output, context: ToolContext, ids: Ids) -> Message:
+def _attach(mention: Mention | ResourceMention, output: Output, context: ToolContext, ids: Ids) -> Message:
     part, what = "", "Its content follows"
     if not isinstance(mention, Mention):
         name = mention.name
@@ -292,7 +292,7 @@ def _attached(mention: Mention | ResourceMention, output: Output, context: ToolC
     return Message("user", content, ids.new(), Origin.ATTACHMENT, meta={ATTACHED: meta})
 
 
-def _refused(mention: Mention | ResourceMention, problem: str, ids: Ids) -> Message:
+def _refuse(mention: Mention | ResourceMention, problem: str, ids: Ids) -> Message:
     text = clean_text(f"[{plain_line(mention.typed, 300)} was not attached: {problem}]")
     return Message("user", (TextBlock(text),), ids.new(), Origin.ATTACHMENT, meta={ATTACHED: {}})
 

@@ -135,11 +135,11 @@ class SkillListing(Attachments):
     async def _news(self, shown: Sequence[Message]) -> Message | None:
         known = self._announced.of(shown)
         announced = known.announced
-        now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
+        now = {name: skill for name, skill in self._skills.all().items() if not self._deny(name)}
         due = [skill for name, skill in now.items() if _is_news(skill, announced.get(name), name in known.used)]
         others: list[str] = []
         if len(now) > MAX_ALL_LISTED and self._has_tool:
-            fitting = await self._fitting(now, known.query)
+            fitting = await self._select_fitting(now, known.query)
             # A skill that came later is listed in any case.
             begun = bool(announced or known.others)
             kept = {*fitting, *announced, *(() if not begun else now.keys() - known.others)}
@@ -170,7 +170,7 @@ class SkillListing(Attachments):
             return _HEADING
         return _CHANGED if any(skill.name in announced for skill in due) else _MORE
 
-    async def _fitting(self, skills: Mapping[str, SkillFile], query: str) -> list[str]:
+    async def _select_fitting(self, skills: Mapping[str, SkillFile], query: str) -> list[str]:
         """The skills that fit the query best. Ranked again only if it has changed; hundreds take tens of
         milliseconds."""
         key = (query, self._library.version)
@@ -197,7 +197,7 @@ class SkillListing(Attachments):
             return lines
         return [*lines[:kept], _more(unlisted) if self._has_tool else f"- and {unlisted} more, which are not listed"]
 
-    def _denied(self, name: str) -> bool:
+    def _deny(self, name: str) -> bool:
         deny = self._permissions.policy.deny
         return any(rule.names(NAME) and (rule.spec is None or rule.matches_value(name)) for rule in deny)
 
@@ -231,7 +231,7 @@ def _taken_in(known: _Known, message: Message) -> _Known:
     known.take_subject(message)
     if not message.meta:
         return known
-    known.used.update(_used_in(message))
+    known.used.update(_list_used(message))
     news = message.meta.get(SKILLS)
     if isinstance(news, Mapping):
         listed = news.get("listed", {}).items()
@@ -257,7 +257,7 @@ def used_skills(messages: Sequence[Message]) -> list[str]:
     """Skills that were loaded, by the model or with a slash command, last used first, each once."""
     used: dict[str, None] = {}
     for message in reversed(messages):
-        for name in reversed(_used_in(message)):
+        for name in reversed(_list_used(message)):
             used.setdefault(name)
     return list(used)
 
@@ -268,7 +268,7 @@ def skill_uses(messages: Sequence[Message]) -> dict[str, int]:
     uses: dict[str, int] = {}
     for message in messages:
         prompts -= _is_prompt(message)
-        uses.update((name, prompts) for name in _used_in(message))
+        uses.update((name, prompts) for name in _list_used(message))
     return uses
 
 
@@ -276,7 +276,7 @@ def _is_prompt(message: Message) -> bool:
     return message.origin in (Origin.PROMPT, Origin.QUEUED) and not message.is_copy
 
 
-def _used_in(message: Message) -> list[str]:
+def _list_used(message: Message) -> list[str]:
     found = [str(data[USED_SKILL]) for data in message.meta.get(RESULT_DATA, {}).values() if USED_SKILL in data]
     made_from = message.meta.get(EXPANDED)
     if isinstance(made_from, Mapping) and made_from.get("kind") == "skill":

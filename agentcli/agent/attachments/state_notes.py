@@ -256,7 +256,7 @@ _NUMBER = lazy_pattern(r"bash_(\d{1,9})")
 
 def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:
     """The background commands of a resumed session; `recorded`: those in its file, by id."""
-    announced = _announced(log) if recorded else set()
+    announced = _list_announced(log) if recorded else set()
     earlier = [
         EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in announced)
         for shell_id, task in recorded.items()
@@ -271,7 +271,7 @@ def _ended(task: Json) -> str:
     return ENDED_WITH_SESSION if running else str(task.get("summary") or task["status"])
 
 
-def _announced(log: Sequence[Message]) -> set[str]:
+def _list_announced(log: Sequence[Message]) -> set[str]:
     """The ids of commands whose end was reported to the model."""
     announced: set[str] = set()
     for message in log:

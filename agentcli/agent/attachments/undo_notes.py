@@ -52,7 +52,7 @@ def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNot
             ("Left as they are", [path for one in some for path in one.kept]),
         ):
             if paths:
-                parts.append(f"{label}: {_named(list(dict.fromkeys(paths)))}.")
+                parts.append(f"{label}: {_name_files(list(dict.fromkeys(paths)))}.")
     parts.append("Read a file again before you rely on what you know of it.")
     return UserActionNote("undo", f"[{' '.join(parts)}]")
 
@@ -87,6 +87,6 @@ def _digest(path: str) -> str | None:
         return None
 
 
-def _named(paths: Sequence[str]) -> str:
+def _name_files(paths: Sequence[str]) -> str:
     shown = ", ".join(plain_line(path, 300) for path in paths[:_MAX_NAMED])
     return shown if len(paths) <= _MAX_NAMED else f"{shown} and {len(paths) - _MAX_NAMED} more"

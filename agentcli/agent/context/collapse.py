@@ -135,11 +135,11 @@ class ConversationCollapse(Collapser):
     def _next_span(self, staging: Staging) -> Span | None:
         edits = self._view.edits
         spans = find_spans(
-            edits.shown(edits.in_force(staging.log)), self._staying(staging), self._view.estimator.message
+            edits.shown(edits.in_force(staging.log)), self._list_staying(staging), self._view.estimator.message
         )
         return next((span for span in spans if self._tries[span.first] < MAX_TRIES), None)
 
-    def _staying(self, staging: Staging) -> Callable[[Message], bool]:
+    def _list_staying(self, staging: Staging) -> Callable[[Message], bool]:
         """A predicate for messages that must stay unchanged: pinned by the user, staged already, or the end of a
         repair."""
         edits = self._view.edits

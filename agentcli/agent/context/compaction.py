@@ -189,7 +189,7 @@ class Compaction:
         request_id = self._session.ids.new()
         answer = self._review.ask(request_id)
         try:
-            await self._session.emit(self._proposed(request_id, log, before, self._draft))
+            await self._session.emit(self._propose(request_id, log, before, self._draft))
             self._take(await signal.run(answer))
         except Aborted:
             self.problem = INTERRUPTED
@@ -215,7 +215,7 @@ class Compaction:
             self.problem = INTERRUPTED
         self._draft = draft
 
-    def _proposed(
+    def _propose(
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
@@ -280,7 +280,7 @@ class _SummaryRequest:
         room = max(room - 1_000, MIN_SUMMARY_TOKENS)
         caps = min(MAX_SUMMARY_TOKENS, room), min(RAISED_SUMMARY_TOKENS, room)
         attempt = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
-        return attempt._without_pending() if trigger == "reactive" else attempt
+        return attempt._leave_out_pending() if trigger == "reactive" else attempt
 
     def wire(self, focus: str) -> AppendOnly[Json]:
         last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
@@ -295,13 +295,13 @@ class _SummaryRequest:
             return replace(self, max_tokens=self.most_tokens)
         return None
 
-    def _without_pending(self) -> _SummaryRequest:
+    def _leave_out_pending(self) -> _SummaryRequest:
         left = tuple(message for message in self.log if message.id not in self.pending)
         return replace(self, log=left, pending=frozenset())
 
     def _shorter(self) -> _SummaryRequest | None:
         if self.pending:
-            return self._without_pending()
+            return self._leave_out_pending()
         asked = self.view.messages(self.log) if self.shed is None else self.shed
         shorter = words.without_oldest(asked) or words.with_longest_cut(asked)
         return None if shorter is None else replace(self, shed=shorter)

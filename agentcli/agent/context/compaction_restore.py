@@ -122,7 +122,7 @@ async def restored(
     if files and budget > MIN_FILE_TOKENS:
         for file in await _read_again(session, files, signal):
             room = min(FILE_TOKENS, budget)
-            line = f"{plain_line(file.path, 100)}{_named_lines(file.parts)}, as it is now"
+            line = f"{plain_line(file.path, 100)}{_name_lines(file.parts)}, as it is now"
             if room > MIN_FILE_TOKENS and add(FILES, file_text(file, room), line):
                 meta.setdefault(FILES, []).append(file.path)
                 if file.parts:
@@ -133,11 +133,11 @@ async def restored(
 def file_text(file: RestoredFile, tokens: int) -> str:
     text = cut_middle(file.text, tokens - 200)
     more = " Read shows what was left out." if text != file.text or file.parts else ""
-    name = f"{plain_line(file.path, 300)}{_named_lines(file.parts)}"
+    name = f"{plain_line(file.path, 300)}{_name_lines(file.parts)}"
     return f"[{name} as it is on disk now, so that it need not be read again.{more}]\n{text}"
 
 
-def _named_lines(parts: Sequence[Lines]) -> str:
+def _name_lines(parts: Sequence[Lines]) -> str:
     return f", lines {', '.join(f'{first}–{last}' for first, last in parts)}," if parts else ""
 
 
@@ -258,7 +258,7 @@ def recent_files(messages: Sequence[Message], canonical: Callable[[str], str] = 
             if isinstance(block, ToolResultBlock):
                 results[block.tool_use_id] = block
         if message.meta:
-            for path, lines in (*_attached(message), *_carried(message)):
+            for path, lines in (*_attach(message), *_carry(message)):
                 add(path, lines)
     return [UsedFile(uses.path, uses.edited, uses.whole, tuple(uses.parts)) for uses in by_place.values()]
 
@@ -293,13 +293,13 @@ def _around(line: int, more: int) -> Lines:
     return max(1, line - _AROUND), line + more + _AROUND
 
 
-def _attached(message: Message) -> Iterator[tuple[str, Lines | None]]:
+def _attach(message: Message) -> Iterator[tuple[str, Lines | None]]:
     one = message.meta.get(ATTACHED)
     if isinstance(one, dict) and "path" in one:
         yield str(one["path"]), next(_valid([one.get("lines")]), None)
 
 
-def _carried(message: Message) -> Iterator[tuple[str, Lines | None]]:
+def _carry(message: Message) -> Iterator[tuple[str, Lines | None]]:
     """What an earlier compaction restored."""
     paths, parts = message.meta.get(FILES), message.meta.get(PARTS)
     for path in paths if RESTORED in message.meta and isinstance(paths, list) else ():
@@ -343,12 +343,12 @@ class RecentFiles:
         for file in files[:_LOOKED_THROUGH]:
             if len(found) >= MAX_FILES:
                 break
-            restored = await signal.run(self._restored(file, signal))
+            restored = await signal.run(self._restore(file, signal))
             if restored is not None:
                 found.append(restored)
         return found
 
-    async def _restored(self, file: UsedFile, signal: AbortSignal) -> RestoredFile | None:
+    async def _restore(self, file: UsedFile, signal: AbortSignal) -> RestoredFile | None:
         """The whole file if that was read and is not too long; otherwise the parts used last that fit."""
         if file.whole or not file.parts:
             text = await self._text({"file_path": file.path}, signal)

@@ -202,7 +202,7 @@ class ContextControl:
 
     def pin(self, item: str) -> str | None:
         """Keep an item in every request, also across compactions. Returns the reason if it cannot be pinned."""
-        found = self._shown_block(item)
+        found = self._show_block(item)
         if found is None:
             return _NO_PIN if item == "system" or item.startswith(("tool:", "user-context:")) else NOT_THERE
         if isinstance(found[0].content[found[1]], ThinkingBlock | UnknownBlock):
@@ -212,7 +212,7 @@ class ContextControl:
         return None
 
     def unpin(self, item: str) -> str | None:
-        found = self._shown_block(item)
+        found = self._show_block(item)
         if found is None or item not in self.pins:
             return "It is not pinned." if found is not None else NOT_THERE
         self._pins.discard(pin_name(*found))
@@ -229,17 +229,17 @@ class ContextControl:
     def price_of_drop(self, item: str) -> DropEffect | str:
         """The effect that `drop` would have, or the reason why it is impossible."""
         state = self._context_state()
-        change = self._planned_drop(item, state)
+        change = self._plan_drop(item, state)
         return change if isinstance(change, str) else price_of_drop(change, state)
 
     def drop(self, item: str) -> DropEffect | str:
         """Leave an item and what belongs to it out of further requests, not out of the log; or the reason why not."""
         state = self._context_state()
-        change = self._planned_drop(item, state)
+        change = self._plan_drop(item, state)
         if isinstance(change, str):
             return change
         dropped = price_of_drop(change, state)
-        return self._apply(change, f"you dropped {self._named(item)}", dropped)
+        return self._apply(change, f"you dropped {self._name(item)}", dropped)
 
     def restore(self, item: str) -> RestoreEffect | str:
         """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
@@ -248,12 +248,12 @@ class ContextControl:
         if isinstance(change, str):
             return change
         restored = price_of_restore(change, state)
-        restored = self._apply(change, f"you restored {self._named(item)}", restored)
+        restored = self._apply(change, f"you restored {self._name(item)}", restored)
         if change.keeps:
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, state: ContextState) -> ContextChange | str:
+    def _plan_drop(self, item: str, state: ContextState) -> ContextChange | str:
         sizes = {one.id: one.tokens for one in self.items()}
         running = self._session.is_model_working
         return planned_drop(self._view, self._log.messages, item, state, running=running, sizes=sizes)
@@ -374,7 +374,7 @@ class ContextControl:
     def _context_limits(self) -> ContextLimits:
         return self._settings.context_limits(self._requests.overhead_tokens())
 
-    def _named(self, item: str) -> str:
+    def _name(self, item: str) -> str:
         """Describe an item; safe to show."""
         known = (one for one in (*self.items(), *self.dropped_items()) if one.id == item)
         found = next(known, None)
@@ -384,7 +384,7 @@ class ContextControl:
             return "the messages that a summary stood for"
         return f"{_NOUNS.get(found.category, '')} {'' if found.category == 'thinking' else found.label}".strip()
 
-    def _shown_block(self, item: str) -> tuple[Message, int] | None:
+    def _show_block(self, item: str) -> tuple[Message, int] | None:
         """A block of the next request: the message as shown and the block's place in it."""
         front = item.startswith("user-context:")
         for message in () if front else self._view.messages(self._log.messages):

@@ -130,7 +130,7 @@ class BudgetQuestion:
             asking = self._ask(question["question"], question["question"], shown, {"questions": [question]})
             if asking is None:
                 return
-            said = _said(await asking.ask(emit), question["question"])
+            said = _read_answer(await asking.ask(emit), question["question"])
             if not said or said.lower() in (STOP.lower(), "stop", "no"):
                 return
             problem = self._take(said)
@@ -167,7 +167,7 @@ class BudgetQuestion:
         return ""
 
 
-def _said(answer: Answer | None, question: str) -> str:
+def _read_answer(answer: Answer | None, question: str) -> str:
     if answer is None or answer.behavior != "allow":
         return ""
     answers = (answer.updated_input or {}).get("answers")

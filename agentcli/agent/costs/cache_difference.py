@@ -38,12 +38,12 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
     explains itself."""
     if before.model != now.model:
         yield "the model", f"it was changed from {before.model} to {now.model}"
-    yield from _changed_alike(before, now, _by_name(before.tools), _by_name(now.tools))
+    yield from _compare_settings(before, now, _by_name(before.tools), _by_name(now.tools))
     if before.forbid_tools != now.forbid_tools:
         yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
 
 
-def _changed_alike(
+def _compare_settings(
     before: Request | Front, now: Request | Front, tools_before: Mapping[str, object], tools_now: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
     """Differences in what requests and fronts have alike, in the order in which the cache reads them."""
@@ -92,23 +92,23 @@ def changed_message(earlier: Request, later: Request) -> str | None:
         new = blocks_of(now[place]) if place < len(now) and now[place]["role"] == before[place]["role"] else ()
         for number, block in enumerate(old):
             if number >= len(new) or new[number] != block:
-                return _named(block, before, place)
+                return _name_block(block, before, place)
         if len(new) > len(old) and place < len(before) - 1:
             following, after = before[place + 1], now[place + 1 : place + 2]
             if list(after) == [following] or not (gone := blocks_of(following)):
                 return f"what was added to the message in turn {_turn(before, place)}"
             # The message between two messages of the same role was removed, so those two are merged now.
-            return _named(gone[0], before, place + 1)
+            return _name_block(gone[0], before, place + 1)
     return None
 
 
-def _named(block: Json, messages: Sequence[Json], place: int) -> str:
+def _name_block(block: Json, messages: Sequence[Json], place: int) -> str:
     turn = f"in turn {_turn(messages, place)}"
     match block.get("type"):
         case "tool_result":
             return f"the result of {_call(str(block.get('tool_use_id')), messages[:place])} {turn}"
         case "tool_use":
-            return f"the call {_called(block)} {turn}"
+            return f"the call {_name_call(block)} {turn}"
         case "thinking" | "redacted_thinking":
             return f"the thinking {turn}"
         case "image":
@@ -132,11 +132,11 @@ def _call(id: str, messages: Sequence[Json]) -> str:
     for message in reversed(messages):
         for block in blocks_of(message):
             if block.get("type") == "tool_use" and block.get("id") == id:
-                return _called(block)
+                return _name_call(block)
     return "a call"
 
 
-def _called(block: Json) -> str:
+def _name_call(block: Json) -> str:
     input = block.get("input")
     values = input if isinstance(input, dict) else {}
     names = ("file_path", "notebook_path", "command", "pattern", "url", "query")
@@ -255,7 +255,7 @@ def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
 
 def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
     """Differences: name and reason. The reason is "" unless the change explains itself."""
-    yield from _changed_alike(before, now, dict(before.tools), dict(now.tools))
+    yield from _compare_settings(before, now, dict(before.tools), dict(now.tools))
     if before.context != now.context:
         yield "the instructions before all messages", ""
 

@@ -181,7 +181,7 @@ class CacheWatch:
         if left is None or self.cold(now):
             return 0
         made_with = left.setup if isinstance(left, _Resumed) else _setup_of(left)
-        if _named(setup.model) != _named(made_with.model):
+        if _strip_snapshot(setup.model) != _strip_snapshot(made_with.model):
             return 0
         if (setup.effort, setup.fast) != (made_with.effort, made_with.fast):
             return 0
@@ -257,7 +257,7 @@ class CacheWatch:
         """`look` as a generator that yields after each step, so that other work can run. The last step stores the
         finding."""
         before = self._last.sent if self._last is not None else None
-        asked = yield from _measured(request, self._asked or before)
+        asked = yield from _measure(request, self._asked or before)
         known: tuple[_Sent, _Sent, int] | None = None
         found: CacheBreak | None = None
         # After a compaction the conversation is a different one and is not compared.
@@ -273,7 +273,7 @@ class CacheWatch:
         asked = self._asked
         if asked is None or not usage.prompt_tokens:
             return []
-        front = self._fingerprints.front(asked.request, _asked_name(asked.request, model), self._user_context())
+        front = self._fingerprints.front(asked.request, _name_asked(asked.request, model), self._user_context())
         events = self._findings(asked, model, usage, front)
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
         ttl = LONG_TTL if usage.cache_write_1h_tokens or self.long_lived else SHORT_TTL
@@ -294,7 +294,7 @@ class CacheWatch:
             return []
         if last is None:
             return self._first_findings(model, usage, front)
-        missing = self._missing(asked, last, usage)
+        missing = self._count_missing(asked, last, usage)
         found = self._break
         much = missing >= max(_MIN_MISSING, last.cached // 10)
         if found is None and not much:
@@ -303,7 +303,7 @@ class CacheWatch:
         if idle >= last.ttl and much:
             # The cache had expired, so any other change cost nothing; steps that change old content wait for that.
             self._lose(model, missing, usage, broken=False)
-            return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_rebilled(missing)}")]
+            return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_say_rebilled(missing)}")]
         if found is None and model != last.model:
             found = CacheBreak("the model", plain_line(f"{model} answered instead of {last.model}", _REASON_LIMIT))
         if found is None and self._refused:
@@ -312,7 +312,7 @@ class CacheWatch:
         self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
-        return [_cold(f"The server dropped the prompt cache: {_rebilled(missing)}")]
+        return [_cold(f"The server dropped the prompt cache: {_say_rebilled(missing)}")]
 
     def _first_findings(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         """Findings after the first response of this process: compare with the tokens that the earlier process left and
@@ -328,25 +328,25 @@ class CacheWatch:
         is_cold = self._asked_at - resumed.at >= resumed.ttl
         self._lose(model, missing, usage, broken=not is_cold)
         if is_cold:
-            return [_cold(f"The prompt cache of this session had gone cold: {_rebilled(missing)}")]
+            return [_cold(f"The prompt cache of this session had gone cold: {_say_rebilled(missing)}")]
         if found is None and self._reasons:
             found = CacheBreak("what was sent before", self._reason())
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
         gone = f"The prompt cache of this session {_UNUSED_TEXT}" if resumed.front is None else _DROPPED_TEXT
-        return [_cold(f"{gone}: {_rebilled(missing)}")]
+        return [_cold(f"{gone}: {_say_rebilled(missing)}")]
 
     def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> CacheBreak | None:
         before = resumed.front
         # A response may carry a server's own model name; with digests the requested name is known.
         answering = model if before is None else front.model
-        if _named(answering) != _named(resumed.setup.model):
+        if _strip_snapshot(answering) != _strip_snapshot(resumed.setup.model):
             return CacheBreak("the model", f"{answering} answered instead of {resumed.setup.model}")
         changed = changed_front(before, front) if before is not None else None
         return None if changed is None else CacheBreak(*changed)
 
-    def _missing(self, asked: _Sent, last: _Answered, usage: Usage) -> int:
+    def _count_missing(self, asked: _Sent, last: _Answered, usage: Usage) -> int:
         """Tokens that this request shares with the previous one, that were cached, and that were not read from the
         cache.
 
@@ -377,15 +377,15 @@ def _setup_of(answered: _Answered) -> Setup:
     """Setup that the cache belongs to: that of the model that answered, which after a fallback is another one. Other
     names are a server's own."""
     request = answered.sent.request
-    return Setup(_asked_name(request, answered.model), request.effort, request.thinking, request.fast)
+    return Setup(_name_asked(request, answered.model), request.effort, request.thinking, request.fast)
 
 
-def _asked_name(request: Request, answering: str) -> str:
+def _name_asked(request: Request, answering: str) -> str:
     """The name by which requests ask for the model that answered."""
     return answering if answering in request.fallback_models else request.model
 
 
-def _named(model: str) -> str:
+def _strip_snapshot(model: str) -> str:
     """The model's name without a snapshot date, which responses may have where requests do not."""
     return _SNAPSHOT.sub("", model)
 
@@ -394,7 +394,7 @@ def _thinks_alike(one: Thinking, other: Thinking) -> bool:
     return one.mode == other.mode and (one.mode != "enabled" or one.budget_tokens == other.budget_tokens)
 
 
-def _rebilled(tokens: int) -> str:
+def _say_rebilled(tokens: int) -> str:
     return f"{token_count(tokens)} tokens were billed again."
 
 
@@ -433,7 +433,7 @@ def _at_once(steps: Generator[None, None, int]) -> int:
             return int(end.value)
 
 
-def _measured(request: Request, before: _Sent | None) -> Generator[None, None, _Sent]:
+def _measure(request: Request, before: _Sent | None) -> Generator[None, None, _Sent]:
     same = same_messages(before.request, request) if before is not None else 0
     sizes = before.sizes.first(same) if before is not None else AppendOnly()
     size = sizes[-1] if sizes else 0

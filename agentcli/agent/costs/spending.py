@@ -138,7 +138,7 @@ class Spending:
     def tools(self) -> Mapping[str, ToolSpending]:
         """Spending per tool, most expensive first."""
         self._count_waiting()
-        in_context = {tool: row.tokens for tool, row in self._added_up().items()}
+        in_context = {tool: row.tokens for tool, row in self._add_up().items()}
         density = self._measured_density or self._density()
         rows = {
             name: replace(
@@ -225,7 +225,7 @@ class Spending:
         if not self._open:
             self._begin("(compaction)" if event.purpose == "compact" else "(between prompts)")
         last = self._submissions[-1]
-        self._submissions[-1] = replace(last, spent=_added(last.spent, usage, cost))
+        self._submissions[-1] = replace(last, spent=_add(last.spent, usage, cost))
         if event.purpose == "turn" and not event.agent and usage.prompt_tokens:
             self._attribute(event.model, usage, density, priced=cost is not None)
 
@@ -297,7 +297,7 @@ class Spending:
     # --------------------------------------------------------------------------------------------------- attribution
 
     def _attribute(self, model: str, usage: Usage, density: float, *, priced: bool) -> None:
-        by_tool = self._added_up()
+        by_tool = self._add_up()
         carried = sum(row.tokens for row in by_tool.values())
         # Results cannot exceed the whole request, whatever their estimates add up to.
         density = min(density, usage.prompt_tokens / carried) if carried else density
@@ -316,7 +316,7 @@ class Spending:
         self._request += 1
         self._fresh = 0
 
-    def _added_up(self) -> dict[str, _Carried]:
+    def _add_up(self) -> dict[str, _Carried]:
         if self._carried is None:
             self._carried = {}
             for held in self._held.values():
@@ -346,7 +346,7 @@ class Spending:
         return new_rate, old_cost / old if old else new_rate
 
 
-def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
+def _add(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
     return ModelTotals(
         usage=spent.usage + usage,
         cost_usd=spent.cost_usd + (cost or 0.0),

@@ -114,13 +114,13 @@ def harmless(key: str, value: str) -> bool:
 def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | None:
     """The settings in a configuration file's bytes, as git parses them; None if git refuses the file."""
     try:
-        return None if program is None else _listed_settings(data, program)
+        return None if program is None else _list_with_git(data, program)
     except OSError:
         return None
 
 
 @functools.lru_cache(maxsize=64)
-def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
+def _list_with_git(data: bytes, program: str) -> tuple[Setting, ...] | None:
     """List settings, cached. Raises OSError, which is not cached: a busy machine may succeed the next time."""
     arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
     # Without a repository nothing else is read.

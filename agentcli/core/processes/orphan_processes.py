@@ -124,7 +124,7 @@ class Watch:
         if self._descriptor is not None:
             return
         reading, self._descriptor = os.pipe()
-        starting = start_task(_started(mark, reading), name="watch")
+        starting = start_task(_start_watch(mark, reading), name="watch")
         try:
             await asyncio.shield(starting)
         except OSError:
@@ -155,7 +155,7 @@ class Watch:
             self._descriptor = None
 
 
-async def _started(mark: str, descriptor: int) -> None:
+async def _start_watch(mark: str, descriptor: int) -> None:
     command = [*shell_command(_WATCH), "sh", mark]
     process = await start_program_async(command, cwd="/", environ={"PATH": os.defpath}, stdin=descriptor)
     await process.wait()

@@ -147,7 +147,7 @@ def start_program(
 ) -> subprocess.Popen[bytes]:
     """Start a program in a new session. Raises OSError; the caller stops it and waits for it."""
     return subprocess.Popen(  # noqa: S603 - absolute path, environment chosen by the caller
-        _checked(command),
+        _check(command),
         cwd=cwd,
         env=dict(environ),
         stdin=stdin,
@@ -174,7 +174,7 @@ async def start_program_async(
 
     task = start_task(
         asyncio.create_subprocess_exec(
-            *_checked(command),
+            *_check(command),
             cwd=cwd,
             env=dict(environ),
             stdin=stdin,
@@ -252,7 +252,7 @@ async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ:
 
     from agentcli.core.aio import wait_uncancelled
 
-    process = await asyncio.create_subprocess_exec(*_checked(command), cwd=cwd, env=dict(environ))
+    process = await asyncio.create_subprocess_exec(*_check(command), cwd=cwd, env=dict(environ))
     try:
         return await process.wait()
     except asyncio.CancelledError:
@@ -265,7 +265,7 @@ async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ:
 def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
     """Replace this process by an isolated interpreter running `code`. Keeps the environment and `sys.executable`."""
     command = [sys.executable, *isolated_python(code, *arguments, libraries=libraries)[1:]]
-    os.execv(_checked(command)[0], command)  # noqa: S606 - our own interpreter
+    os.execv(_check(command)[0], command)  # noqa: S606 - our own interpreter
 
 
 def kill_group(leader: int) -> None:
@@ -279,7 +279,7 @@ def signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-def _checked(command: Sequence[str]) -> Sequence[str]:
+def _check(command: Sequence[str]) -> Sequence[str]:
     if not command or not command[0].startswith("/"):
         raise ValueError(f"not an absolute path of a program: {list(command[:1])}")
     return command
@@ -291,7 +291,7 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
     Otherwise a sandboxed command could put a program into `.venv/bin` and have agentcli run it outside the sandbox.
     Relative entries depend on the current folder, so they are skipped too.
     """
-    writable = _resolved(working_dirs)
+    writable = _resolve(working_dirs)
     for entry in _absolute_entries(search_path):
         found = os.path.join(entry, name)  # noqa: PTH118
         # Most entries have no such program; links are resolved only for those that have.
@@ -305,7 +305,7 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
 
 def clean_search_path(search_path: str | None, working_dirs: Iterable[Path]) -> str:
     """A PATH without the entries that `find_program` skips; the system's if none is left."""
-    writable = _resolved(working_dirs)
+    writable = _resolve(working_dirs)
     safe = (entry for entry in _absolute_entries(search_path) if not _lies_in(entry, writable))
     return os.pathsep.join(safe) or os.defpath
 
@@ -318,7 +318,7 @@ def folders_named(names: Iterable[str], cwd: Path, home: Path | None) -> tuple[P
 
 def lies_in(path: str, working_dirs: Iterable[Path]) -> bool:
     """Whether a path leads into one of the folders."""
-    return _lies_in(path, _resolved(working_dirs))
+    return _lies_in(path, _resolve(working_dirs))
 
 
 def _can_run(path: str) -> bool:
@@ -328,7 +328,7 @@ def _can_run(path: str) -> bool:
         return False
 
 
-def _resolved(folders: Iterable[Path]) -> list[str]:
+def _resolve(folders: Iterable[Path]) -> list[str]:
     return [real_path(folder) for folder in folders]
 
 

@@ -37,12 +37,12 @@ def shown_command(text: str) -> str:
     other text, joined emoji may stay."""
     if text.isascii():
         return visible_text(text)
-    text = _EMOJI_STYLE.sub(_shown_style, _LOOSE.sub(_shown, text))
+    text = _EMOJI_STYLE.sub(_show_style, _LOOSE.sub(_show, text))
     characters = set(text)
-    hidden = {ord(character): _spelled(character) for character in characters if _hides(character)}
+    hidden = {ord(character): _spell(character) for character in characters if _hides(character)}
     marks = re.escape("".join(character for character in characters if unicodedata.category(character)[0] == "M"))
     if marks:
-        text = re.sub(f"(?<=[{marks}]{{{_MAX_MARKS}}})[{marks}]", _shown, text)
+        text = re.sub(f"(?<=[{marks}]{{{_MAX_MARKS}}})[{marks}]", _show, text)
     return visible_text(text.translate(hidden))
 
 
@@ -55,16 +55,16 @@ def _hides(character: str) -> bool:
     return character in _BLANK or (character != " " and unicodedata.category(character) in _HIDING)
 
 
-def _spelled(character: str) -> str:
+def _spell(character: str) -> str:
     return f"<U+{ord(character):04X}>"
 
 
-def _shown(found: re.Match[str]) -> str:
-    return _spelled(found[0])
+def _show(found: re.Match[str]) -> str:
+    return _spell(found[0])
 
 
-def _shown_style(found: re.Match[str]) -> str:
+def _show_style(found: re.Match[str]) -> str:
     """Keep a style selector after a symbol, where it visibly selects a style; spell it out elsewhere, where it has no
     effect."""
     before = found.string[max(0, found.start() - 1) : found.start()]
-    return found[0] if before and unicodedata.category(before) == "So" and not _hides(before) else _spelled(found[0])
+    return found[0] if before and unicodedata.category(before) == "So" and not _hides(before) else _spell(found[0])

@@ -91,7 +91,7 @@ def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
             place = compared.find(char, place + 1, limit + 1)
         rows.append(row)
         before = row
-    return _traced([(place, score + _ending(text, place), entry) for place, score, entry in rows.pop()], rows)
+    return _trace([(place, score + _end_bonus(text, place), entry) for place, score, entry in rows.pop()], rows)
 
 
 def _last_places(query: str, compared: str) -> list[int] | None:
@@ -106,11 +106,11 @@ def _last_places(query: str, compared: str) -> list[int] | None:
     return places[::-1]
 
 
-def _ending(text: str, place: int) -> int:
+def _end_bonus(text: str, place: int) -> int:
     return _NAME_END if place + 1 == len(text) or text[place + 1] in "/." else 0
 
 
-def _traced(last: list[tuple[int, int, int]], rows: list[list[tuple[int, int, int]]]) -> FuzzyMatch:
+def _trace(last: list[tuple[int, int, int]], rows: list[list[tuple[int, int, int]]]) -> FuzzyMatch:
     place, score, entry = max(last, key=lambda each: each[1])
     positions = [place]
     for row in reversed(rows):

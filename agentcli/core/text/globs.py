@@ -30,7 +30,7 @@ def glob_regex(pattern: str) -> str:
     """
     if len(pattern) > MAX_PATTERN:
         return re.escape(pattern)
-    alternatives, _complete = _expanded(pattern)
+    alternatives, _complete = _expand(pattern)
     if len(alternatives) == 1:
         return _path_regex(alternatives[0])
     return f"(?:{'|'.join(map(_path_regex, alternatives))})"
@@ -39,10 +39,10 @@ def glob_regex(pattern: str) -> str:
 def is_within_limits(pattern: str) -> bool:
     """Whether `glob_regex` interprets all wildcards of the pattern, instead of taking some literally to limit the
     cost."""
-    return len(pattern) <= MAX_PATTERN and _expanded(pattern)[1]
+    return len(pattern) <= MAX_PATTERN and _expand(pattern)[1]
 
 
-def _expanded(pattern: str) -> tuple[list[str], bool]:
+def _expand(pattern: str) -> tuple[list[str], bool]:
     """The pattern for each choice in its braces, innermost first; False: over a limit, so some braces remain."""
     complete = True
     finished: list[str] = []

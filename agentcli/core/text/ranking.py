@@ -39,7 +39,7 @@ def words_of(text: str) -> list[str]:
 def rank(query: str, documents: Sequence[RankedDocument]) -> list[str]:
     """Names of the matching documents, best first. One whose name equals the query comes first."""
     wanted = sorted(set(words_of(query)))
-    counts = {document.name: _counted(document) for document in documents}
+    counts = {document.name: _count_words(document) for document in documents}
     if not counts:
         return []
     lengths = {name: sum(found.values()) for name, found in counts.items()}
@@ -67,7 +67,7 @@ def _names(query: str, name: str) -> bool:
     return said in (name.lower(), name.lower().rpartition("__")[2], name.lower().split("__", 2)[-1])
 
 
-def _counted(document: RankedDocument) -> Counter[str]:
+def _count_words(document: RankedDocument) -> Counter[str]:
     counts: Counter[str] = Counter()
     for word in words_of(document.name.removeprefix("mcp__")):
         counts[word] += _NAME_WEIGHT
@@ -87,11 +87,11 @@ def _parameters(schema: Mapping[str, Any], depth: int) -> Iterator[tuple[str, st
             described = inner if isinstance(inner, dict) else {}
             text = described.get("description")
             yield str(name), text if isinstance(text, str) else ""
-            for nested in _nested(described):
+            for nested in _list_nested(described):
                 yield from _parameters(nested, depth - 1)
 
 
-def _nested(schema: Json) -> Iterable[Json]:
+def _list_nested(schema: Json) -> Iterable[Json]:
     return (inner for inner in (schema, schema.get("items")) if isinstance(inner, dict))
 
 

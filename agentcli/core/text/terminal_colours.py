@@ -58,7 +58,7 @@ class ColourState:
             code = numbers[place]
             place += 1
             if code in (38, 48, 58):  # 58 is the colour of an underline
-                hue, place = _extended(numbers, place)
+                hue, place = _read_extended(numbers, place)
                 self._foreground = hue if code == 38 else self._foreground
                 self._background = hue if code == 48 else self._background
             else:
@@ -85,17 +85,17 @@ class ColourState:
             self._background = _NORMAL[code - 100] if code != 100 else "grey"
 
 
-def _extended(numbers: Sequence[int], place: int) -> tuple[str, int]:
+def _read_extended(numbers: Sequence[int], place: int) -> tuple[str, int]:
     """Hue of a colour out of 256 or of 16 million, and the place after it."""
     kind = numbers[place] if place < len(numbers) else 0
     if kind == 5 and place + 1 < len(numbers):
-        return _indexed(numbers[place + 1]), place + 2
+        return _read_indexed(numbers[place + 1]), place + 2
     if kind == 2 and place + 3 < len(numbers):
         return _hue(*numbers[place + 1 : place + 4]), place + 4
     return "", len(numbers)
 
 
-def _indexed(number: int) -> str:
+def _read_indexed(number: int) -> str:
     if number < 16:
         return "grey" if number == 8 else _NORMAL[number % 8]
     if number >= 232:

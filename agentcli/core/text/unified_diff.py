@@ -262,7 +262,7 @@ class _Reader:
 
     def _finish(self) -> None:
         if self._in_header:
-            self._done.append(_file(self._before, self._header, [_without_returns(hunk) for hunk in self._hunks]))
+            self._done.append(_file(self._before, self._header, [_strip_returns(hunk) for hunk in self._hunks]))
         self._before, self._header, self._hunks = [], [], []
         self._in_header, self._columns, self._counter = False, 0, _Counter()
 
@@ -273,13 +273,13 @@ def _file(before: Sequence[str], header: Sequence[str], hunks: list[Hunk]) -> Fi
     state: FileState = "modified"
     if old is not None:
         state = "renamed" if "rename from " in fields else "copied"
-    elif "new file mode " in fields or _unquoted(fields.get("--- ", "")) == "/dev/null":
+    elif "new file mode " in fields or _unquote(fields.get("--- ", "")) == "/dev/null":
         state = "added"
-    elif "deleted file mode " in fields or _unquoted(fields.get("+++ ", "")) == "/dev/null":
+    elif "deleted file mode " in fields or _unquote(fields.get("+++ ", "")) == "/dev/null":
         state = "deleted"
     modes = fields.get("old mode ", ""), fields.get("new mode ", "")
     binary = "Binary files " in fields or "GIT binary patch" in fields
-    old_path = _unquoted(old) if old else ""
+    old_path = _unquote(old) if old else ""
     return FileDiff(_path(header), old_path, state, binary, modes, tuple(before), tuple(header), hunks)
 
 
@@ -294,27 +294,27 @@ def _path(header: Sequence[str]) -> str:
     fields = {start: value for line in header for start, value in _field(line)}
     for start in ("rename to ", "copy to "):
         if start in fields:
-            return _unquoted(fields[start])
+            return _unquote(fields[start])
     for start in ("+++ ", "--- "):
-        if start in fields and (name := _unquoted(fields[start])) != "/dev/null":
+        if start in fields and (name := _unquote(fields[start])) != "/dev/null":
             return name[2:] if name[:2] in ("a/", "b/") else name
-    return _named_twice(header[0]) if header else ""
+    return _find_repeated_name(header[0]) if header else ""
 
 
-def _named_twice(line: str) -> str:
+def _find_repeated_name(line: str) -> str:
     """The name in `diff --git a/name b/name`, the only place where git names a file without lines to show."""
     start = next((start for start in _BEGINS if line.startswith(start)), "")
     rest = line.removeprefix(start)
     if start != "diff --git ":
-        return _unquoted(rest) if start else ""
+        return _unquote(rest) if start else ""
     if rest.startswith('"'):
-        name = _unquoted(rest[: (len(rest) - 1) // 2])
+        name = _unquote(rest[: (len(rest) - 1) // 2])
         return name[2:] if name[:2] == "a/" else name
     middle = len(rest) // 2
     return rest[middle + 3 :] if rest[:2] == "a/" and rest[2:middle] == rest[middle + 3 :] else rest
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     """A name as git or `diff` writes it: possibly quoted as in C, possibly followed by a tab and a date."""
     name = name.rstrip("\t\r\u240d")
     if not name.startswith('"') or not name.endswith('"') or len(name) < 2:
@@ -345,7 +345,7 @@ def _combined_line(line: str, columns: int) -> DiffLine:
     return DiffLine("+" if "+" in signs else "-" if "-" in signs else " ", line[columns:])
 
 
-def _without_returns(hunk: Hunk) -> Hunk:
+def _strip_returns(hunk: Hunk) -> Hunk:
     """The hunk without trailing carriage returns if all lines have one: then they are not a difference."""
     code = [line for line in hunk.lines if line.sign]
     if not code or not all(line.text.endswith(_RETURNS) for line in code):
