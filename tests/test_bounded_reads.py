@@ -22,7 +22,7 @@ ALLOWED = {
     "tools/files/numbered_lines.py": "uses the opener of core/files/links.py",
     "tools/shell/bashoutput.py": "the output file of our own background command",
     "config/credentials.py": "opens without following links, regular files only, checks the owner",
-    "shell/git/config.py": "regular files only, with a limit of its own",
+    "shell/git_config.py": "regular files only, with a limit of its own",
     "interactive/drafts/history.py": "rewrites the descriptor that it has locked",
     "interactive/drafts/editor.py": "the file that the user's editor wrote for us, size checked",
     "tui/terminal/instant.py": "the first paint imports nothing; reads one bounded piece of our own state file",

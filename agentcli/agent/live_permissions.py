@@ -20,7 +20,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Approval, Behavior, Decision, Grant, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE
 from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
-from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
+from agentcli.permissions.rules import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class LivePermissions:
         """Resolved paths in the working directories that a call may change because auto mode relies on undo."""
         if self.mode is not PermissionMode.AUTO:
             return []
-        from agentcli.permissions.call import PermissionCall
+        from agentcli.permissions.command_verdicts import PermissionCall
 
         call = PermissionCall.of("Bash", needs, context.folder_of(needs), context.working_dirs, None)
         named = [need.target for need in needs if need.kind == "write" and call.is_inside(need.target)]

@@ -24,7 +24,7 @@ from agentcli.core.text.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
-from agentcli.permissions.rules.rule import shown_rule
+from agentcli.permissions.rules import shown_rule
 from agentcli.tools.base import Tool
 from agentcli.tools.registry import Registry
 

@@ -292,8 +292,7 @@ def _lost_rules(rules: Sequence[str], policy: LatePolicy) -> list[str]:
     """The rules of the earlier session that no rule of a file or flag replaces."""
     if not rules:
         return []
-    from agentcli.permissions.rules.rule import shown_rule
-    from agentcli.permissions.rules.text import allows_what
+    from agentcli.permissions.rules import allows_what, shown_rule
 
     return [shown_rule(rule) for rule in rules if not allows_what(rule, policy.allow)]
 

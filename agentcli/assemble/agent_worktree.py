@@ -15,7 +15,7 @@ from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder
 from agentcli.assemble.worktrees import ProjectWorktrees, moved_rule
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.rules.rule import Rule
+from agentcli.permissions.rules import Rule
 
 _git = Lock()
 """Held while git changes worktrees: agents run in parallel, and git refuses to add two at once."""

@@ -27,7 +27,7 @@ from agentcli.core.processes.installation import installation_paths
 from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
+from agentcli.permissions.rules import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.sandbox.secrets import EMPTY, closed_at_home
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
@@ -39,7 +39,7 @@ from agentcli.workspace.worktrees import Worktree
 if TYPE_CHECKING:
     from agentcli.sandbox.limits import ResourceLimits
     from agentcli.sandbox.plan import SandboxRules
-    from agentcli.shell.denied_files import DeniedFiles
+    from agentcli.shell.restricted_files import DeniedFiles
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 _OF_SERVERS = frozenset({"ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"})
@@ -255,7 +255,7 @@ class RightsBuilder:
     def _launcher(self, rules: SandboxRules) -> Launcher:
         """The launcher of commands. Warns if the settings require a sandbox and none works."""
         mode = self._sandbox_mode()
-        from agentcli.sandbox.unsandboxed import UnsandboxedLauncher
+        from agentcli.sandbox.session_folder import UnsandboxedLauncher
 
         if mode == "off":
             return UnsandboxedLauncher(self._temp_root())
@@ -285,7 +285,7 @@ class RightsBuilder:
 
     def _denied_files(self, policy: LatePolicy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
-        from agentcli.shell.denied_files import DeniedFiles
+        from agentcli.shell.restricted_files import DeniedFiles
 
         if not policy.hides_anything and not policy.private:
             return None
@@ -301,8 +301,7 @@ class RightsBuilder:
     ) -> SandboxRules:
         """The sandbox's rules. `readable`: folders with tool output, which commands may read although they are in
         agentcli's own folders."""
-        from agentcli.sandbox.network.upstream import Upstream
-        from agentcli.sandbox.plan import SandboxRules
+        from agentcli.sandbox.plan import SandboxRules, Upstream
 
         home = Path(real_path(policy.home)) if policy.home else None
 
@@ -410,7 +409,7 @@ def _contains(launcher: Launcher, command: str) -> bool:
 
 
 def _commands_can_read(rules: SandboxRules, real: str) -> bool:
-    from agentcli.sandbox.readable import commands_can_read
+    from agentcli.sandbox.plan import commands_can_read
 
     return commands_can_read(rules, real)
 

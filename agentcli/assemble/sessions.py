@@ -282,7 +282,7 @@ class GitStatusReader:
         if not env.is_trusted() or repository_root(env.cwd) is None:
             return
         from agentcli.core.git.run import git_program
-        from agentcli.shell.git.config import runs_programs
+        from agentcli.shell.git_config import runs_programs
 
         folders = tuple(str(folder) for folder in env.writable_dirs)
         program = git_program(folders)

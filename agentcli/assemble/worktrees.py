@@ -9,7 +9,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
 from agentcli.core.files.links import real_path
-from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
+from agentcli.permissions.rules import READING_TOOLS, WRITING_TOOLS, Rule
 from agentcli.session.paths import unique_project_key
 from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
 

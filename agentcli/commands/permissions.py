@@ -15,8 +15,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.permissions.rules.rule import shown_rule
-from agentcli.permissions.rules.text import checked, covered_by, risk_of
+from agentcli.permissions.rules import checked, covered_by, risk_of, shown_rule
 
 MANUAL = Manual(
     "Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user. "

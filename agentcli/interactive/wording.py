@@ -21,7 +21,7 @@ from agentcli.core.messages import (
 from agentcli.core.permission import PartFinding, mode_label
 from agentcli.core.text.format import counted, duration, elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.permissions.rules.rule import shown_rule
+from agentcli.permissions.rules import shown_rule
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

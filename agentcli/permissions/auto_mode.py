@@ -18,8 +18,8 @@ from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.commands.rebuildable import Rebuildable, finds_only_caches
-from agentcli.shell.git.subcommand import subcommand_index
+from agentcli.shell.commands.removal import Rebuildable, finds_only_caches
+from agentcli.shell.git_config import subcommand_index
 from agentcli.shell.parser.loose_parser import loose_segments
 from agentcli.shell.parser.syntax_tree import shortened
 from agentcli.shell.paths import expanded_pattern

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.permission import Grant, NetworkAccess, PermissionMode
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.permissions.rules.rule import Rule
-from agentcli.shell.git.subcommand import subcommand_index
+from agentcli.permissions.rules import Rule
+from agentcli.shell.git_config import subcommand_index
 
 if TYPE_CHECKING:
     from agentcli.shell.commands.command_parts import CommandPart

@@ -15,13 +15,12 @@ from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Approval, Decision, Grant, Need, PermissionMode
-from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules
-from agentcli.shell.denied_files import RestrictedFiles
-from agentcli.shell.git.tracked_files import TrackedFiles
+from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
+from agentcli.shell.restricted_files import RestrictedFiles, TrackedFiles
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
-    from agentcli.permissions.rules.suggest import Suggestions
+    from agentcli.permissions.suggest import Suggestions
 
 EVALUATORS = "agentcli.permissions.policy"
 """The module whose import loads everything that a decision needs."""

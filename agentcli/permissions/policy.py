@@ -29,7 +29,6 @@ from agentcli.core.permission import (
 from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions import auto_mode
-from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
 from agentcli.permissions.command_grant import (
     CREDENTIALS,
     credential_variables,
@@ -37,19 +36,25 @@ from agentcli.permissions.command_grant import (
     names_git_settings,
     written_paths,
 )
-from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
-from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.command_verdicts import (
+    ACCEPTED,
+    SCRATCH,
+    CommandJudge,
+    PartVerdict,
+    PermissionCall,
+    is_wild,
+    origin,
+)
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.rules.rule import READING_TOOLS, Rule, rule_text
+from agentcli.permissions.rules import READING_TOOLS, Rule, host_of, is_private_host, rule_text
 from agentcli.shell.commands.inert_words import counted_text
-from agentcli.shell.commands.rebuildable import Rebuildable
-from agentcli.shell.commands.removal import removed_essential
+from agentcli.shell.commands.removal import Rebuildable, removed_essential
 from agentcli.shell.parser.loose_parser import loose_words, unclear_program
 from agentcli.shell.parser.syntax_tree import too_long
 from agentcli.shell.paths import has_other_names, is_inside, real_path
 
 if TYPE_CHECKING:
-    from agentcli.permissions.rules.suggest import Suggestions
+    from agentcli.permissions.suggest import Suggestions
 
 _PLANNING = (
     "Plan mode is active, and this call may change something: keep exploring with calls that only read, then present "
@@ -69,7 +74,7 @@ class Policy(LatePolicy):
         return self
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
-        from agentcli.permissions.rules.suggest import Suggestions
+        from agentcli.permissions.suggest import Suggestions
 
         call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
         return Suggestions(self, call, tuple(needs))

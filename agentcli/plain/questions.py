@@ -23,7 +23,7 @@ from agentcli.interactive.questions.kinds import FormQuestion, PagedQuestion, Qu
 from agentcli.interactive.questions.model import AnswerChoice, Question, answer_of
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
 from agentcli.mcp.user_input import FieldValue, FormField, FormOption, ValueRefused
-from agentcli.permissions.rules.rule import shown_rule
+from agentcli.permissions.rules import shown_rule
 from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, TextStyle, line, prose
 
 MAX_OPTIONS = 20

@@ -18,8 +18,7 @@ from agentcli.core.processes.launch import Launcher
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.linux.probe import Ability, probe
 from agentcli.sandbox.plan import SandboxRules
-from agentcli.sandbox.session_folder import remove_leftovers
-from agentcli.sandbox.unsandboxed import UnsandboxedLauncher
+from agentcli.sandbox.session_folder import UnsandboxedLauncher, remove_leftovers
 
 SandboxMode = Literal["off", "on", "strict"]
 _DETAILS = "Run `agentcli doctor` for details, or use --sandbox off to hide this message."

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
 from agentcli.sandbox.plan import SandboxRules
-from agentcli.sandbox.temp_folder import SYSTEM_TEMP
+from agentcli.sandbox.session_folder import SYSTEM_TEMP
 from agentcli.shell.paths import is_protected
 
 _MOST_TEXT = 20_000

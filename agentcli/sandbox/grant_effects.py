@@ -4,15 +4,95 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.sandbox.network.forwarder import PROCESSES, forwarded, proxy_variables
-from agentcli.sandbox.network.upstream import Upstream
+from agentcli.sandbox.plan import Upstream
 
 if TYPE_CHECKING:
-    from agentcli.sandbox.network.host_proxy import HostProxy
+    from agentcli.sandbox.host_proxy import HostProxy
+
+PROCESSES = {"AGENTCLI_PROCESSES": "3"}
+"""Number of processes in a sandbox with a forwarder when its command leaves none running (`running_command`)."""
+PORT = 39128
+"""Always free, because the sandbox has its own network namespace."""
+
+_SCRIPT = """
+import os, sys, _signal, _socket, _thread
+path, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+listener.listen(64)
+if os.fork():
+    listener.close()
+    # Python ignores these, and the command would inherit that.
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
+    os.execv(command[0], command)
+null = os.open("/dev/null", os.O_RDWR)
+for number in (0, 1, 2):
+    os.dup2(null, number)
+keep = listener.fileno()
+os.closerange(3, keep)
+os.closerange(keep + 1, 4096)
+def copy(source, target):
+    try:
+        while data := source.recv(65536):
+            sent = 0
+            while sent < len(data):
+                sent += target.send(data[sent:])
+    except OSError:
+        pass
+    try:
+        target.shutdown(_socket.SHUT_WR)
+    except OSError:
+        pass
+def serve(descriptor):
+    client = _socket.socket(fileno=descriptor)
+    proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        proxy.connect(path)
+    except OSError:
+        client.close()
+        return
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    def back():
+        copy(proxy, client)
+        lock.release()
+    _thread.start_new_thread(back, ())
+    copy(client, proxy)
+    lock.acquire()
+    client.close()
+    proxy.close()
+while True:
+    try:
+        descriptor, _ = listener._accept()
+    except OSError:
+        continue
+    _thread.start_new_thread(serve, (descriptor,))
+"""
+
+
+def forwarded(arguments: Sequence[str], proxy: Path) -> tuple[str, ...]:
+    """The command line that starts `arguments` behind a forwarder to the proxy's socket."""
+    # The base interpreter: a virtual environment's may be in a folder that commands can write.
+    program = getattr(sys, "_base_executable", None) or sys.executable
+    return (program, "-I", "-S", "-B", "-c", _SCRIPT, str(proxy), str(PORT), *arguments)
+
+
+def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Proxy variables that point to the port, replacing any others."""
+    address = f"http://127.0.0.1:{PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    local = "localhost,127.0.0.1,::1"
+    # Node's fetch uses the variables only with this one set.
+    found = dict.fromkeys(names, address) | {"NO_PROXY": local, "no_proxy": local, "NODE_USE_ENV_PROXY": "1"}
+    return {**environ, **found}
+
 
 _SOCKET_INSIDE = "/dev/agentcli-proxy"
 """Path of the proxy's socket inside the sandbox, in `/dev`, which is new in each sandbox.
@@ -34,7 +114,7 @@ class ProxyConnection:
     @classmethod
     def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> ProxyConnection:
         """Start a proxy for these hosts. `folder`: private to this user. Raises OSError."""
-        from agentcli.sandbox.network.host_proxy import HostProxy
+        from agentcli.sandbox.host_proxy import HostProxy
 
         return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", hosts, upstream))
 

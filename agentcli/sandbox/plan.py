@@ -6,19 +6,40 @@ Reads the file system, never changes it.
 
 from __future__ import annotations
 
+import base64
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.filtered_files import FILTERS, Filter
 from agentcli.sandbox.limits import ResourceLimits
-from agentcli.sandbox.network.upstream import Upstream
-from agentcli.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, closed_at_home
+from agentcli.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, closed_at_home, holds_credentials
 from agentcli.shell.paths import Resolved
+
+
+@frozen
+class Upstream:
+    """A proxy that this machine must use. Its credentials stay outside the sandbox."""
+
+    host: str
+    port: int
+    authorization: str = ""
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Upstream | None:
+        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"):
+            parts = urlsplit(environ.get(name, ""))
+            if parts.scheme in ("http", "https") and parts.hostname:
+                user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+                encoded = base64.b64encode(user.encode()).decode() if parts.username else ""
+                return cls(parts.hostname, parts.port or 80, f"Basic {encoded}" if encoded else "")
+        return None
+
 
 _SYSTEM_FOLDERS = (
     "/usr",
@@ -215,3 +236,18 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
         if not kept or not is_below(str(path), (str(kept[-1]),)):
             kept.append(path)
     return tuple(kept)
+
+
+_OWN_IN_THE_SANDBOX = tuple(map(Path, ("/dev", "/proc", "/run", "/var/run", "/tmp", "/private/tmp", "/var/tmp")))  # noqa: S108
+"""Folders that the sandbox replaces with its own, so commands cannot read the machine's."""
+
+
+def commands_can_read(rules: SandboxRules, real: str) -> bool:
+    """Whether a sandboxed command can read a resolved path, including everything in a folder."""
+    path = Path(real)
+    if rules.home is not None and holds_credentials(real, str(rules.home)):
+        return False
+    masks = find_masks(rules)
+    # agentcli's own folders count even before they exist.
+    hidden = (*_OWN_IN_THE_SANDBOX, *rules.own_folders, *rules.deny_read, *masks.all)
+    return not any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in hidden)

@@ -1,9 +1,4 @@
-"""Private folder of a session's sandbox: the commands' /tmp, and the files mounted over secrets.
-
-It is removed on every exit. After a `kill -9` the next start removes it: each folder contains a lock file that its
-process keeps locked while it lives. Folders that are locked, have no lock file, belong to another user or are links are
-not touched.
-"""
+"""The private folder of a session, its `/tmp`, and the launcher without a sandbox."""
 
 from __future__ import annotations
 
@@ -11,9 +6,15 @@ import contextlib
 import fcntl
 import os
 import stat
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.exit_cleanup import on_exit
+from agentcli.core.processes.launch import Launch, Launcher
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 PREFIX = "agentcli-"
 _LOCK = "lock"
@@ -146,3 +147,105 @@ def _make_writable(folder: int, name: str) -> None:
             Path(f"/proc/self/fd/{inner}").chmod(0o700)
     finally:
         os.close(inner)
+
+
+SYSTEM_TEMP = "/tmp"  # noqa: S108 - its name, which commands use
+_MAX_NEIGHBOURS = 20
+_PRIVATE = lazy_pattern(
+    r"(?:agentcli-|ssh-|tmux-|systemd-private|snap-private|gpg-|\.X|\.ICE|\.font|\.Test|dbus-|pulse-)"
+)
+"""Folders of agents, sockets and other sessions, which commands must not see."""
+
+
+def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
+    """Map a path as a command names it to the path outside the sandbox.
+
+    `visible`: folders in the system's temp folder that commands see under their real path.
+    """
+    relative = _below(path, SYSTEM_TEMP)
+    if relative is None or _below(path, str(own)) is not None:
+        return path
+    if any(_below(path, str(folder)) is not None for folder in visible):
+        return path
+    moved = str(own / relative) if relative else str(own)
+    return path if os.path.lexists(path) and not os.path.lexists(moved) else moved
+
+
+def inside(path: str, own: Path) -> str:
+    """The path of a temp file as commands and the user know it."""
+    relative = _below(path, str(own))
+    return path if relative is None else f"{SYSTEM_TEMP}/{relative}".rstrip("/")
+
+
+def neighbours(working_dirs: Iterable[Path], text: str) -> list[Path]:
+    """Entries of the system's temp folder that a command of a project below it can read: the one that contains the
+    project, and those that `text` (a command or a path) names.
+
+    Only those that belong to this user, and no sockets. Not all of them: a mount for each would double the time that a
+    sandbox takes to start.
+    """
+    own = {relative.split("/")[0] for folder in working_dirs if (relative := _below(str(folder), SYSTEM_TEMP))}
+    if not own:
+        return []
+    try:
+        entries = [entry for entry in os.scandir(SYSTEM_TEMP) if entry.name in own or f"/{entry.name}" in text]
+    except OSError:
+        return []
+    return sorted(Path(entry.path) for entry in entries if _is_shown(entry))[:_MAX_NEIGHBOURS]
+
+
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    kind_fits = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
+    return kind_fits and status.st_uid == os.geteuid() and not _PRIVATE.match(entry.name)
+
+
+def _below(path: str, folder: str) -> str | None:
+    """The path relative to the folder; empty for the folder itself, None elsewhere."""
+    if path == folder:
+        return ""
+    prefix = folder.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else None
+
+
+class UnsandboxedLauncher(Launcher):
+    """Runs commands without a sandbox. Creates the temp folder when it is first needed."""
+
+    def __init__(self, temp_root: Path, level: str = "off") -> None:
+        super().__init__(level)
+        self._root = temp_root
+        self._folder: SessionFolder | None = None
+        self._usable = True
+        self._lock = threading.Lock()
+
+    @property
+    def temp_folder(self) -> Path | None:
+        """None if it cannot be created."""
+        with self._lock:
+            if self._folder is None and self._usable:
+                try:
+                    folder = SessionFolder(self._root)
+                    (folder.path / "tmp").mkdir(0o700)
+                except OSError:
+                    self._usable = False
+                    return None
+                weakref.finalize(self, folder.remove)
+                self._folder = folder
+            return None if self._folder is None else self._folder.path / "tmp"
+
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
+        own = self.temp_folder
+        if own is not None:
+            environ = {**environ, "TMPDIR": str(own), "TMP": str(own), "TEMP": str(own)}
+        return super().launch(arguments, cwd, environ, grant)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._folder is not None:
+                self._folder.remove()
+            self._folder = None

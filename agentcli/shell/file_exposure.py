@@ -18,10 +18,9 @@ from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.read_only_table import PROGRAMS
-from agentcli.shell.denied_files import RestrictedFiles
-from agentcli.shell.git.tracked_files import TrackedFiles
-from agentcli.shell.parser.values import MARKED
+from agentcli.shell.parser.words import MARKED
 from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.restricted_files import RestrictedFiles, TrackedFiles
 
 Words = tuple[str, ...]
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentcli.core.files import links as links
+from agentcli.core.files import links
 from agentcli.core.files.links import existing_path
 from agentcli.core.frozen import frozen
 from agentcli.core.text.globs import escape_glob, glob_regex, is_within_limits

@@ -269,7 +269,7 @@ async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None
         (tmp_path / "project" / "secret.py").write_text("password = 1\n")
         await collect(engine.submit("read them"))
         await collect(engine.submit("more"))
-        from agentcli.permissions.rules.rule import parse_rule
+        from agentcli.permissions.rules import parse_rule
 
         permissions = engine.session.permissions
         rule = parse_rule("Read(./secret.py)", "test")

@@ -154,7 +154,7 @@ async def test_a_changed_input_is_what_runs_and_the_log_keeps_the_models_own() -
 
 async def test_an_allow_answers_the_mode_but_no_ask_rule() -> None:
     from agentcli.permissions.policy import Policy
-    from agentcli.permissions.rules.rule import parse_rules
+    from agentcli.permissions.rules import parse_rules
 
     for rules, ran in (((), 1), (("Look",), 0)):
         tool = FakeTool(need="write")

@@ -24,7 +24,7 @@ from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 from agentcli.providers.requests.encode import to_bytes
 from agentcli.providers.requests.server_tools import reference
 from agentcli.tools.registry import Registry

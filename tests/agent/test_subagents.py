@@ -20,7 +20,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 from agentcli.tools.base import Output
 from agentcli.tools.shell.bashoutput import BashOutput, KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import PermissionMode
-from agentcli.sandbox.network import host_proxy
+from agentcli.sandbox import host_proxy
 from tests.support.contained import Project, fetching, no
 from tests.support.outside_temp import LASTING_TEMP
 from tests.support.scripts import call

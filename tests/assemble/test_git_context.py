@@ -93,7 +93,7 @@ async def test_a_folder_that_is_not_trusted_shows_the_branch_and_runs_no_git(
         raise AssertionError("git was run")
 
     monkeypatch.setattr(sessions, "read_git_status", fails)
-    monkeypatch.setattr("agentcli.shell.git.config.runs_programs", fails)
+    monkeypatch.setattr("agentcli.shell.git_config.runs_programs", fails)
     text = await system_of(repository, trust=False)
     assert text.endswith("Git branch when the session began: topic")
 

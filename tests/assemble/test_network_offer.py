@@ -12,7 +12,7 @@ import pytest
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.interactive.wording import question_of
-from agentcli.sandbox.network import host_proxy
+from agentcli.sandbox import host_proxy as host_proxy
 from tests.support.contained import Project, always, fetching, no, web_server, yes
 from tests.support.scripts import call
 

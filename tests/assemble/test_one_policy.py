@@ -17,7 +17,7 @@ from agentcli.cli.main import main
 from agentcli.cli.permissions import decide_call, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.shell.git import tracked_files
+from agentcli.shell import restricted_files
 from tests.sandbox.box import ability_or_skip
 from tests.shell.shell_lines import NOT_PROVEN, READ_ONLY
 
@@ -37,7 +37,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-a-key")
-    monkeypatch.setattr(tracked_files, "_SECONDS", 60.0)
+    monkeypatch.setattr(restricted_files, "_SECONDS", 60.0)
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
     (tmp_path / "home").mkdir()

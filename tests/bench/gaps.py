@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agentcli.core.messages import Json
 from agentcli.sandbox.linux.probe import probe
-from agentcli.sandbox.temp_folder import SYSTEM_TEMP
+from agentcli.sandbox.session_folder import SYSTEM_TEMP
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
 from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 from agentcli.shell.parser import loose_parser
 from agentcli.shell.parser import strict_parser as shell
 from agentcli.shell.parser.syntax_tree import parse

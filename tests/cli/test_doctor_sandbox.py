@@ -12,11 +12,11 @@ import pytest
 
 from agentcli.cli.main import main
 from agentcli.doctor import checks, sandbox_trial
+from agentcli.sandbox import host_proxy as host_proxy
 from agentcli.sandbox.limits import LimitWatch
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.linux.mounts import Mounts
 from agentcli.sandbox.linux.probe import Ability, probe
-from agentcli.sandbox.network import host_proxy
 from agentcli.sandbox.quarantine.guard import Guard
 from agentcli.sandbox.session_folder import SessionFolder
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.assemble import Options, Rights, rights_for
-from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.rules import parse_rule
 
 LOOKS = r"""
 git log --oneline --graph --all -20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 from tests.support.tables import each_row
 
 INERT = [

@@ -14,7 +14,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 
 REPOSITORY = Path(__file__).parents[2]
 CALLS = (

@@ -11,9 +11,8 @@ import pytest
 
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
-from agentcli.shell import denied_files as denied
-from agentcli.shell.git import tracked_files
+from agentcli.permissions.rules import parse_rules
+from agentcli.shell import restricted_files
 from tests.support.tables import each_row
 
 
@@ -25,7 +24,7 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loaded machine must not decide what a test finds."""
-    monkeypatch.setattr(tracked_files, "_SECONDS", 60.0)
+    monkeypatch.setattr(restricted_files, "_SECONDS", 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -152,12 +151,12 @@ def test_an_ignore_file_that_brings_hidden_files_back_makes_ripgrep_ask(project:
 
 
 def test_a_folder_with_too_many_files_asks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denied, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(restricted_files, "MOST_ENTRIES", 2)
     assert "too many files" in decide(policy("Read(other.txt)"), "grep -r x .", project).reason
 
 
 def test_a_rule_for_another_folder_needs_no_directory_walk(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denied, "find_denied", lambda *_: pytest.fail("walked"))
+    monkeypatch.setattr(restricted_files, "find_denied", lambda *_: pytest.fail("walked"))
     assert decide(policy("Read(//etc/ssl/**)"), "grep -r x .", project).behavior == "allow"
 
 
@@ -234,7 +233,7 @@ def test_a_changed_repository_is_checked_again(project: Path) -> None:
 
 
 def test_a_git_timeout_makes_the_command_ask(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracked_files, "_SECONDS", 0.0)
+    monkeypatch.setattr(restricted_files, "_SECONDS", 0.0)
     assert "git took too long" in decide(policy("Read(./.env)"), "git diff", project).reason
 
 

@@ -14,7 +14,7 @@ from agentcli.cli.flags import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rule, parse_rules, rule_text, shown_rule
+from agentcli.permissions.rules import parse_rule, parse_rules, rule_text, shown_rule
 from tests.support.tables import each_row
 
 SPECS = st.text(st.one_of(st.characters(codec=None), st.sampled_from("()<>U+0029 ,*\\'\n\u202e")), min_size=1)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.errors import UsageError
-from agentcli.permissions.rules.rule import parse_rule
-from agentcli.shell.parser.values import MOST_VALUES
+from agentcli.permissions.rules import parse_rule
+from agentcli.shell.parser.words import MOST_VALUES
 from agentcli.shell.paths import PathPattern, is_protected
 from tests.support.tables import each_row
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.rules import parse_rules
 from tests.support.tables import each_row
 
 RULES = ("Bash(.venv/bin/python -m pytest *)", "Bash(pytest *)", "Bash(./run.sh)", "Bash(ruff *)")

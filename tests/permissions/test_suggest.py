@@ -8,8 +8,8 @@ import pytest
 
 from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rules
-from agentcli.shell.parser.interpreters import runs_input
+from agentcli.permissions.rules import parse_rules
+from agentcli.shell.parser.programs import runs_input
 from tests.support.tables import each_row
 
 

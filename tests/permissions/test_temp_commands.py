@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.rules import parse_rule
 from tests.permissions.test_everyday_looks import decisions, repository
 
 ALLOWED = r"""

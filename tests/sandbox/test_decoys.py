@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.sandbox.quarantine import guard, inventory, late_search
-from agentcli.sandbox.quarantine.late_search import LateSearch
+from agentcli.sandbox.quarantine import guard, inventory
+from agentcli.sandbox.quarantine.guard import LateSearch
 from agentcli.sandbox.quarantine.store import Quarantine
 from tests.sandbox.box import Box
 
@@ -131,7 +131,7 @@ async def test_files_created_by_a_later_command_during_the_search_are_checked_wi
 
 
 async def test_an_unfinished_search_is_reported(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late_search, "MOST_FOLDERS", 30)
+    monkeypatch.setattr(guard, "MOST_FOLDERS", 30)
     launcher = box.launcher()
     await box.run(DECOYS, context=box.context(launcher))
     launcher.close()

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.network.forwarder import PORT, forwarded, proxy_variables
-from agentcli.sandbox.network.host_proxy import HostProxy, host_matches
-from agentcli.sandbox.network.upstream import Upstream
+from agentcli.sandbox.grant_effects import PORT, forwarded, proxy_variables
+from agentcli.sandbox.host_proxy import HostProxy, host_matches
+from agentcli.sandbox.plan import Upstream
 from tests.sandbox.box import ability_or_skip
 from tests.support.tables import each_row
 

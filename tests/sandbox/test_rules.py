@@ -13,9 +13,9 @@ from agentcli.sandbox.explain import Refusals, explain, explain_missing, worth_e
 from agentcli.sandbox.plan import SandboxRules, find_masks
 from agentcli.sandbox.quarantine.protected import FILES, FOLDERS, protection, uses_git
 from agentcli.sandbox.secrets import closed_at_home
-from agentcli.shell import denied_files as denied
-from agentcli.shell.denied_files import DeniedFiles
+from agentcli.shell import restricted_files
 from agentcli.shell.paths import is_protected
+from agentcli.shell.restricted_files import DeniedFiles
 from tests.support.tables import each_row
 
 # --------------------------------------------------------------------------------------------------------- secrets
@@ -196,9 +196,9 @@ def test_the_search_is_bounded_and_kept_for_a_while(tmp_path: Path, monkeypatch:
     assert search() == ()
     (tmp_path / ".env").touch()
     assert search() == ()
-    now[0] = denied.KEPT_SECONDS
+    now[0] = restricted_files.KEPT_SECONDS
     assert search() == (tmp_path / ".env",)
-    monkeypatch.setattr(denied, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(restricted_files, "MOST_ENTRIES", 0)
     now[0] *= 2
     search()
     assert not search.complete

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.sandbox.temp_folder import SYSTEM_TEMP, inside, outside
+from agentcli.sandbox.session_folder import SYSTEM_TEMP, inside, outside
 from agentcli.tools.base import ToolContext
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit

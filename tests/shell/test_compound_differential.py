@@ -15,7 +15,7 @@ from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.command_parts import analyse
 from agentcli.shell.commands.word_values import resolved
 from agentcli.shell.parser.strict_parser import NotPlain, Variant
-from agentcli.shell.parser.values import NAME, NOT_KNOWN, SOME
+from agentcli.shell.parser.words import NAME, NOT_KNOWN, SOME
 from tests.shell.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY, WRITTEN_READ_ONLY
 from tests.support.file_states import file_states
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.shell.git.config import runs_programs
-from agentcli.shell.git.obeyed_files import hooks_folders
+from agentcli.shell.git_config import hooks_folders, runs_programs
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.rules import parse_rule
 from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.command_parts import analyse
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words

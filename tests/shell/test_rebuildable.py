@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.shell.commands.rebuildable import Rebuildable
+from agentcli.shell.commands.removal import Rebuildable
 
 
 def test_the_environment_that_runs_agentcli_is_not_rebuildable(tmp_path: Path) -> None:

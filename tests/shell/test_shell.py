@@ -6,7 +6,7 @@ import pytest
 import tree_sitter
 
 from agentcli.core.processes.shell import has_control_characters
-from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.rules import parse_rule
 from agentcli.shell.parser import syntax_tree
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words
 from agentcli.shell.parser.strict_parser import NotPlain, SimpleCommand, plain_commands

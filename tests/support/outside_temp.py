@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.sandbox.temp_folder import SYSTEM_TEMP
+from agentcli.sandbox.session_folder import SYSTEM_TEMP
 
 _HOME = Path.home().resolve()
 LASTING_TEMP = Path("/var/tmp")

@@ -24,7 +24,7 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
-from agentcli.permissions.rules.rule import Rule
+from agentcli.permissions.rules import Rule
 from agentcli.providers.requests.server_tools import reference
 from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema

@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import RuleChoice
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions.command_grant import NETWORK
-from agentcli.permissions.rules.rule import rule_text
+from agentcli.permissions.rules import rule_text
 from agentcli.tools.base import Output
 
 _MOST_NAMED = 5

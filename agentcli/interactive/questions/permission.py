@@ -25,8 +25,7 @@ from agentcli.interactive.questions.model import (
 )
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of, server_claims
 from agentcli.permissions.command_grant import fits_project
-from agentcli.permissions.rules.rule import Rule, parse_rule
-from agentcli.permissions.rules.text import checked, covered_by, risk_of
+from agentcli.permissions.rules import Rule, checked, covered_by, parse_rule, risk_of
 
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 MAX_PART = 60

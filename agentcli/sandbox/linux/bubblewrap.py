@@ -24,7 +24,7 @@ from agentcli.core.files.file_notices import NoticePool
 from agentcli.core.git.run import git_program
 from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding
-from agentcli.sandbox import temp_folder
+from agentcli.sandbox import session_folder
 from agentcli.sandbox.caches import CacheFolders
 from agentcli.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.sandbox.linux.mounts import CommandTraits, Mounts, SessionFiles
@@ -32,13 +32,12 @@ from agentcli.sandbox.linux.probe import Ability
 from agentcli.sandbox.linux.processes import SandboxProcesses
 from agentcli.sandbox.linux.seccomp import seccomp_filter
 from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.sandbox.quarantine.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.sandbox.quarantine.guard import MOST_FINDINGS, MOST_SECONDS, Guard, LateSearch, Watched, inner_folders
 from agentcli.sandbox.quarantine.inventory import Inventory, TakesLonger, change_time
-from agentcli.sandbox.quarantine.late_search import MOST_SECONDS, LateSearch
 from agentcli.sandbox.quarantine.protected import Protection, protection, uses_git
 from agentcli.sandbox.secrets import VARIABLES
 from agentcli.sandbox.session_folder import SessionFolder
-from agentcli.shell.git.config import read_regular
+from agentcli.shell.git_config import read_regular
 from agentcli.shell.paths import Resolved
 
 if TYPE_CHECKING:
@@ -261,10 +260,10 @@ class BubblewrapLauncher(Launcher):
         return self._session_files().temp
 
     def outside(self, path: str) -> str:
-        if not path.startswith(temp_folder.SYSTEM_TEMP):
+        if not path.startswith(session_folder.SYSTEM_TEMP):
             return path
         try:
-            return temp_folder.outside(path, self._session_files().temp, self._visible_folders(path))
+            return session_folder.outside(path, self._session_files().temp, self._visible_folders(path))
         except OSError:
             return path
 
@@ -275,13 +274,13 @@ class BubblewrapLauncher(Launcher):
         yield from self.rules.allow_write
         yield from self.rules.readable
         home = self.rules.home
-        if home is not None and str(home).startswith(f"{temp_folder.SYSTEM_TEMP}/"):
+        if home is not None and str(home).startswith(f"{session_folder.SYSTEM_TEMP}/"):
             yield home
-        if path != temp_folder.SYSTEM_TEMP:
-            yield from temp_folder.neighbours(self.rules.working_dirs, path)
+        if path != session_folder.SYSTEM_TEMP:
+            yield from session_folder.neighbours(self.rules.working_dirs, path)
 
     def inside(self, path: str) -> str:
-        return path if self._files is None else temp_folder.inside(path, self._files.temp)
+        return path if self._files is None else session_folder.inside(path, self._files.temp)
 
     def permit(self, path: str) -> None:
         with self._lock:

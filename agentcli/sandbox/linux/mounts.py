@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agentcli.core.files.links import is_below, real_path
 from agentcli.core.frozen import frozen
-from agentcli.sandbox import temp_folder
+from agentcli.sandbox import session_folder
 from agentcli.sandbox.caches import CacheFolders
 from agentcli.sandbox.filtered_files import FilteredCopies
 from agentcli.sandbox.plan import Masks, SandboxRules
@@ -75,7 +75,7 @@ class Mounts:
         self._command = command
         self._is_git = command.is_git
         self._shown = _shown(rules, command.search_path)
-        self._neighbours = temp_folder.neighbours(rules.working_dirs, command.text)
+        self._neighbours = session_folder.neighbours(rules.working_dirs, command.text)
 
     def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         """Arguments for bubblewrap. `granted`: more folders and files that this command may write."""

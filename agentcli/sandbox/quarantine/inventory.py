@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.shell.git.config import read_regular
-from agentcli.shell.git.obeyed_files import completes_repository
+from agentcli.shell.git_config import completes_repository, read_regular
 
 MOST_FOLDERS = 20_000
 MOST_SECONDS = 0.5

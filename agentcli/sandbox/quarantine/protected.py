@@ -20,9 +20,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.git.run import git_program
 from agentcli.core.git.settings import list_settings
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.git.config import pointed_at, read_regular
-from agentcli.shell.git.obeyed_files import hooks_folders, possible_dot_gits
-from agentcli.shell.git.subcommand import subcommand_index
+from agentcli.shell.git_config import hooks_folders, pointed_at, possible_dot_gits, read_regular, subcommand_index
 from agentcli.shell.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
 
 FOLDERS = FIXED_FOLDERS

@@ -17,7 +17,18 @@ from agentcli.shell.commands.programs import folder_objection, own_program
 from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
 from agentcli.shell.commands.word_values import NotResolved, depends_on_place, known_words, resolved
-from agentcli.shell.parser.listers import Words, is_lister, keeps_lines, only_filters
+from agentcli.shell.parser.programs import (
+    WRAPPERS,
+    Words,
+    Wrapped,
+    harmless_assignment,
+    is_lister,
+    keeps_lines,
+    only_filters,
+    runs_its_input,
+    runs_python_tests,
+    unwrapped,
+)
 from agentcli.shell.parser.strict_parser import (
     CommandStep,
     NotPlain,
@@ -28,15 +39,7 @@ from agentcli.shell.parser.strict_parser import (
     plain_commands,
     plain_steps,
 )
-from agentcli.shell.parser.values import NAME, NOT_KNOWN, NUMBER
-from agentcli.shell.parser.wrappers import (
-    WRAPPERS,
-    Wrapped,
-    harmless_assignment,
-    runs_its_input,
-    runs_python_tests,
-    unwrapped,
-)
+from agentcli.shell.parser.words import NAME, NOT_KNOWN, NUMBER
 from agentcli.shell.paths import expanded_pattern
 
 _MOST_WORDS = 400

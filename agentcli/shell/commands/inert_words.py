@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.command_parts import CommandPart
-from agentcli.shell.git.subcommand import subcommand_index
-from agentcli.shell.parser.wrappers import unwrapped
+from agentcli.shell.git_config import subcommand_index
+from agentcli.shell.parser.programs import unwrapped
 
 _PRINTERS = frozenset({"echo", "printf"})
 _ALWAYS_COUNTED = frozenset({"cd", "pushd", "popd", "export", "set", "read"})

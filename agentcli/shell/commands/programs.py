@@ -16,8 +16,7 @@ from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_
 from agentcli.core.files.links import is_below
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.read_only_table import STARTS, STEERED_BY
-from agentcli.shell.git.config import runs_programs
-from agentcli.shell.git.obeyed_files import is_repository
+from agentcli.shell.git_config import is_repository, runs_programs
 from agentcli.shell.paths import real_path
 
 if TYPE_CHECKING:

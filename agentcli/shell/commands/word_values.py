@@ -7,9 +7,9 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING
 
-from agentcli.shell.git.revisions import toplevel
+from agentcli.shell.git_config import toplevel
 from agentcli.shell.parser.strict_parser import Variant
-from agentcli.shell.parser.values import (
+from agentcli.shell.parser.words import (
     HOME,
     MATCH,
     MATCH_END,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentcli.shell.parser.listers import prints_names
+from agentcli.shell.parser.programs import prints_names
 from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
 from agentcli.shell.parser.syntax_tree import MOST_VALUES, descendants, shortened, text_of
-from agentcli.shell.parser.values import (
+from agentcli.shell.parser.words import (
     INTEGER,
     NAME,
     NEW_TEMP_FILE,
@@ -16,17 +16,20 @@ from agentcli.shell.parser.values import (
     PWD,
     TOPLEVEL,
     UNKNOWN,
+    Alternative,
+    Refused,
     Variables,
+    check_visible,
     printed_value,
+    read_expanded,
 )
-from agentcli.shell.parser.words import Alternative, Refused, check_visible, read_expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tree_sitter import Node
 
-    from agentcli.shell.parser.cursor import Cursor
+    from agentcli.shell.parser.simple_commands import Cursor
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
 _LENGTH = re.compile(r"\$\{#([A-Za-z_]\w*)\}")

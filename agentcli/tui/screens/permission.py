@@ -12,7 +12,7 @@ from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import counted
 from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
-from agentcli.permissions.rules.rule import shown_rule
+from agentcli.permissions.rules import shown_rule
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import SheetChoice

@@ -12,7 +12,7 @@ from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
 from agentcli.commands.permissions import SCOPES, used
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Behavior, SaveTo
-from agentcli.permissions.rules.text import checked, covered_by, risk_of
+from agentcli.permissions.rules import checked, covered_by, risk_of
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row, entries_of, find
 from agentcli.tui.screens.sheet import Keys

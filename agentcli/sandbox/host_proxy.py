@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agentcli.core.addresses import is_private_address, is_private_host, parse_web_address
-from agentcli.sandbox.network.upstream import Upstream
+from agentcli.sandbox.plan import Upstream
 
 _MOST_CONNECTIONS = 64
 _MOST_HEAD = 32 * 1024

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import TOOL_VERSION, Need, RuleChoice
 from agentcli.core.text.globs import escape_glob
-from agentcli.permissions.call import PermissionCall
 from agentcli.permissions.command_grant import written_paths
-from agentcli.permissions.command_verdicts import CommandJudge
-from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.rules.rule import rule_text
-from agentcli.permissions.rules.text import covered_by
+from agentcli.permissions.command_verdicts import CommandJudge, PermissionCall
+from agentcli.permissions.rules import covered_by, host_of, is_private_host, rule_text
 from agentcli.sandbox.secrets import holds_credentials
 from agentcli.shell.commands.command_parts import CommandPart
-from agentcli.shell.parser.interpreters import RUN_OTHERS, is_interpreter, runs_input
+from agentcli.shell.parser.programs import RUN_OTHERS, is_interpreter, runs_input
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy

@@ -1,1 +1,0 @@
-"""Permission rules: parsing, matching and suggestions."""
