@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
@@ -92,11 +90,6 @@ def test_a_form_is_declined_before_or_after_it_was_filled_in() -> None:
     display = form(name={"type": "string"})
     assert answered(display, "n")[0] == Answer("deny")
     assert answered(display, "f", "Ada", "n")[0] == Answer("deny")
-
-
-@pytest.mark.parametrize("display", [form(name={"type": "string"}), SAMPLING])
-def test_escape_cancels_the_request_and_stops_no_work(display: Json) -> None:
-    assert answered(display, ESC)[0] == CANCELLED
 
 
 def test_escape_within_the_form_cancels_it() -> None:

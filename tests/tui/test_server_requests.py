@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
@@ -57,15 +56,6 @@ def test_what_hides_the_true_host_stands_below_the_address() -> None:
     assert "! The part before @ is a user name. The site is evil.example." in seen
 
 
-def test_an_address_is_opened_left_to_the_user_declined_or_cancelled() -> None:
-    assert replies(address, "enter", "m", "n", "escape") == [
-        Answer("allow", updated_input={"open": True}),
-        Answer("allow", updated_input={"open": False}),
-        Answer("deny"),
-        CANCELLED,
-    ]
-
-
 def test_a_request_to_the_model_is_shown_in_full_with_its_price() -> None:
     assert look(sampling(), size=(72, 24)) == (
         "─── The MCP server small requests a model reply ────────────────────────\n"
@@ -83,15 +73,6 @@ def test_a_request_to_the_model_is_shown_in_full_with_its_price() -> None:
         "   3 Decline\n"
         " ↑↓ choose · Enter confirm · Esc cancel"
     )
-
-
-def test_a_request_is_allowed_once_or_for_the_session_or_not() -> None:
-    assert replies(sampling, "y", "a", "n", "escape") == [
-        Answer("allow", updated_input={"scope": "once"}),
-        Answer("allow", updated_input={"scope": "session"}),
-        Answer("deny"),
-        CANCELLED,
-    ]
 
 
 def test_a_long_request_is_read_to_its_end_before_it_can_be_allowed() -> None:

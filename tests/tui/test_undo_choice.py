@@ -6,7 +6,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from tests.tui.screen_host import calm, look, replies
+from tests.tui.screen_host import calm, look
 
 CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}
 
@@ -19,13 +19,6 @@ def dialog(**display: object) -> Dialog[Answer | None]:
         reason="", display=shown,
     )  # fmt: skip
     return calm(dialog_for(event))
-
-
-def test_each_answer_has_a_key_and_closing_leaves_the_file() -> None:
-    keep, replace = (Answer("allow", updated_input={"choice": choice}) for choice in ("keep", "replace"))
-    assert replies(dialog, "enter", "r", "l", "escape", "down enter") == [
-        keep, replace, Answer("deny"), Answer("deny"), replace,
-    ]  # fmt: skip
 
 
 def test_both_versions_are_shown_even_with_little_room() -> None:
