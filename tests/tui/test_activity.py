@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -18,6 +17,8 @@ from agentcli.tui.model import Activity
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
+
+pytestmark = pytest.mark.anyio
 
 PALETTE = Palette()
 WORKING = Activity(phase="tools", text="Bash: pytest -q", began=100.0, tokens_out=1234)
@@ -151,128 +152,107 @@ def timers(app: Host) -> int:
     return len([timer for timer in app.activity._timers if timer._task is not None and not timer._task.done()])
 
 
-def test_it_always_takes_one_row_and_a_timer_only_during_activity() -> None:
+async def test_it_always_takes_one_row_and_a_timer_only_during_activity() -> None:
     app = Host()
 
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)) as pilot:
-            assert app.activity.size.height == 1
-            assert app.row.strip() == ""
-            assert timers(app) == 0
-            app.activity.show(WORKING)
-            await pilot.pause()
-            assert timers(app) == 1
-            assert app.activity.size.height == 1
-            assert app.row[4:] == "Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"
-            app.activity.show(Activity())
-            await pilot.pause()
-            assert timers(app) == 0
-            assert app.row.strip() == ""
-            assert app.activity.size.height == 1
-
-    asyncio.run(run())
+    async with app.run_test(size=(80, 5)) as pilot:
+        assert app.activity.size.height == 1
+        assert app.row.strip() == ""
+        assert timers(app) == 0
+        app.activity.show(WORKING)
+        await pilot.pause()
+        assert timers(app) == 1
+        assert app.activity.size.height == 1
+        assert app.row[4:] == "Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"
+        app.activity.show(Activity())
+        await pilot.pause()
+        assert timers(app) == 0
+        assert app.row.strip() == ""
+        assert app.activity.size.height == 1
 
 
-def test_ticks_animate_the_sign_and_count_the_time() -> None:
+async def test_ticks_animate_the_sign_and_count_the_time() -> None:
     app = Host()
 
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)):
-            app.activity.show(WORKING)
-            before = app.row
-            app.clock.now = 113.0
-            app.activity._tick()
-            after = app.row
-            assert before[2] in SPINNER
-            assert after[2] in SPINNER
-            assert before[2] != after[2]
-            assert "12 s" in before
-            assert "13 s" in after
-            app.activity.show(Activity())
-
-    asyncio.run(run())
+    async with app.run_test(size=(80, 5)):
+        app.activity.show(WORKING)
+        before = app.row
+        app.clock.now = 113.0
+        app.activity._tick()
+        after = app.row
+        assert before[2] in SPINNER
+        assert after[2] in SPINNER
+        assert before[2] != after[2]
+        assert "12 s" in before
+        assert "13 s" in after
+        app.activity.show(Activity())
 
 
-def test_with_reduced_motion_nothing_moves_but_the_time() -> None:
+async def test_with_reduced_motion_nothing_moves_but_the_time() -> None:
     app = Host(moving=False)
 
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)):
-            app.activity.show(WORKING)
-            signs = set()
-            for second in range(4):
-                app.clock.now = 113.0 + second
-                app.activity._tick()
-                signs.add(app.row[2])
-                assert f"{13 + second} s" in app.row
-            assert signs == {STILL}
-            app.activity.show(Activity())
-
-    asyncio.run(run())
-
-
-def test_token_counts_wait_for_a_tick_and_other_text_does_not() -> None:
-    app = Host()
-
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)):
-            app.activity.show(WORKING)
-            app.activity.show(replace(WORKING, tokens_out=5000))
-            assert "1.2k" in app.row
+    async with app.run_test(size=(80, 5)):
+        app.activity.show(WORKING)
+        signs = set()
+        for second in range(4):
+            app.clock.now = 113.0 + second
             app.activity._tick()
-            assert "5k" in app.row
-            app.activity.show(replace(WORKING, text="Read app.py", tokens_out=6000))
-            assert "Read app.py" in app.row
-            assert "6k" in app.row
-            app.activity.show(Activity())
-
-    asyncio.run(run())
+            signs.add(app.row[2])
+            assert f"{13 + second} s" in app.row
+        assert signs == {STILL}
+        app.activity.show(Activity())
 
 
-def test_waiting_for_the_user_shows_a_still_question_mark() -> None:
+async def test_token_counts_wait_for_a_tick_and_other_text_does_not() -> None:
     app = Host()
 
-    async def run() -> None:
-        async with app.run_test(size=(40, 5)) as pilot:
-            app.activity.show(Activity(phase="waiting", text="Allow this command?", began=100.0))
-            app.activity._tick()
-            assert app.row.startswith("  ? Allow this command?")
-            await pilot.resize_terminal(16, 5)
-            assert cell_len(app.row) <= 16
-            app.activity.set_palette(WITHOUT_COLOURS)
-            assert app.row.startswith("  ? Allow")
-            app.activity.show(Activity())
-
-    asyncio.run(run())
+    async with app.run_test(size=(80, 5)):
+        app.activity.show(WORKING)
+        app.activity.show(replace(WORKING, tokens_out=5000))
+        assert "1.2k" in app.row
+        app.activity._tick()
+        assert "5k" in app.row
+        app.activity.show(replace(WORKING, text="Read app.py", tokens_out=6000))
+        assert "Read app.py" in app.row
+        assert "6k" in app.row
+        app.activity.show(Activity())
 
 
-def test_a_hint_is_not_ended_in_place_of_an_earlier_one() -> None:
+async def test_waiting_for_the_user_shows_a_still_question_mark() -> None:
     app = Host()
 
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)):
-            app.activity.hint("Ctrl+C again quits", 60)
-            app.activity.hint("Copied 3 lines", 60)
-            app.activity.end_hint("Ctrl+C again quits")
-            assert "Copied 3 lines" in app.row
-            app.activity.end_hint("Copied 3 lines")
-            assert not app.row.strip()
+    async with app.run_test(size=(40, 5)) as pilot:
+        app.activity.show(Activity(phase="waiting", text="Allow this command?", began=100.0))
+        app.activity._tick()
+        assert app.row.startswith("  ? Allow this command?")
+        await pilot.resize_terminal(16, 5)
+        assert cell_len(app.row) <= 16
+        app.activity.set_palette(WITHOUT_COLOURS)
+        assert app.row.startswith("  ? Allow")
+        app.activity.show(Activity())
 
-    asyncio.run(run())
+
+async def test_a_hint_is_not_ended_in_place_of_an_earlier_one() -> None:
+    app = Host()
+
+    async with app.run_test(size=(80, 5)):
+        app.activity.hint("Ctrl+C again quits", 60)
+        app.activity.hint("Copied 3 lines", 60)
+        app.activity.end_hint("Ctrl+C again quits")
+        assert "Copied 3 lines" in app.row
+        app.activity.end_hint("Copied 3 lines")
+        assert not app.row.strip()
 
 
-def test_activity_set_before_mounting_is_shown_after_mounting() -> None:
+async def test_activity_set_before_mounting_is_shown_after_mounting() -> None:
     app = Host()
     app.activity.show(WORKING)
 
-    async def run() -> None:
-        async with app.run_test(size=(80, 5)) as pilot:
-            await pilot.pause()
-            assert "Bash: pytest -q" in app.row
-            assert timers(app) == 1
-            app.activity.show(Activity())
-
-    asyncio.run(run())
+    async with app.run_test(size=(80, 5)) as pilot:
+        await pilot.pause()
+        assert "Bash: pytest -q" in app.row
+        assert timers(app) == 1
+        app.activity.show(Activity())
 
 
 def test_a_running_tool_has_its_own_clock() -> None:

@@ -29,6 +29,8 @@ from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for
 
+pytestmark = pytest.mark.anyio
+
 Play = Callable[[Pilot[int], AgentApp], Awaitable[None]]
 
 PARSER = "def head(text, end):\n    return text[0 : end - 1]\n"
@@ -395,7 +397,7 @@ def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_althoug
     Desk(tmp_path, "One.", "Two.", "Three.").play(script)
 
 
-def test_commands_work_while_the_app_is_still_starting(tmp_path: Path) -> None:
+async def test_commands_work_while_the_app_is_still_starting(tmp_path: Path) -> None:
     desk, checked = Desk(tmp_path, "Done."), threading.Event()
     make_options = desk.app._start_with.make_options
 
@@ -405,27 +407,24 @@ def test_commands_work_while_the_app_is_still_starting(tmp_path: Path) -> None:
 
     desk.app._start_with = replace(desk.app._start_with, make_options=make_late)
 
-    async def run() -> None:
-        app = desk.app
-        async with app.run_test(size=(80, 24)) as pilot:
-            try:
-                await sends(pilot, app, "/help")
-                await until(pilot, lambda: "type to search" in shown(app))
-                await pilot.press("escape")
-                await sends(pilot, app, "/resume")
-                await until(pilot, lambda: app.screen is not app.chat and "Resume" in shown(app))
-                await pilot.press("escape")
-                await sends(pilot, app, "/clear")
-                await sends(pilot, app, "/config")
-            finally:
-                checked.set()
-            await until(pilot, lambda: "sandbox.mode" in shown(app) and app.chat.session.engine is not None)
+    app = desk.app
+    async with app.run_test(size=(80, 24)) as pilot:
+        try:
+            await sends(pilot, app, "/help")
+            await until(pilot, lambda: "type to search" in shown(app))
             await pilot.press("escape")
-            await until(pilot, lambda: "New session." in shown(app))
-            assert "✗" not in shown(app)
-            await app.chat.session.close()
-
-    asyncio.run(run())
+            await sends(pilot, app, "/resume")
+            await until(pilot, lambda: app.screen is not app.chat and "Resume" in shown(app))
+            await pilot.press("escape")
+            await sends(pilot, app, "/clear")
+            await sends(pilot, app, "/config")
+        finally:
+            checked.set()
+        await until(pilot, lambda: "sandbox.mode" in shown(app) and app.chat.session.engine is not None)
+        await pilot.press("escape")
+        await until(pilot, lambda: "New session." in shown(app))
+        assert "✗" not in shown(app)
+        await app.chat.session.close()
 
 
 def test_a_terminal_below_the_minimum_size_is_reported_and_recovers(tmp_path: Path) -> None:

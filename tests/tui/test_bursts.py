@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from textual.app import App, ComposeResult
 
@@ -13,6 +11,8 @@ from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Remove, Replac
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript
 from tests.tui.test_transcript import finish
+
+pytestmark = pytest.mark.anyio
 
 PART = """## Part {number}
 
@@ -76,41 +76,35 @@ class Host(App[None]):
         yield self.transcript
 
 
-def test_the_transcript_continues_until_everything_is_shown() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(60, 12)) as pilot:
-            transcript = app.transcript
-            transcript.apply([Add(AnswerItem(id="a"))])
-            transcript.frame()
-            transcript.apply([Grow("a", LONG), Replace(AnswerItem(id="a", text=LONG, done=True))])
-            transcript.apply([Add(NoticeItem(id="n", text="behind it"))])
-            transcript.frame()
-            for _ in range(40):
-                await pilot.pause()
-            assert not transcript.blocks()[0].behind
-            rows = transcript.shown_rows()
-            assert any("return 59" in row for row in rows)
-            assert any("behind it" in row for row in rows)
-
-    asyncio.run(run())
+async def test_the_transcript_continues_until_everything_is_shown() -> None:
+    app = Host()
+    async with app.run_test(size=(60, 12)) as pilot:
+        transcript = app.transcript
+        transcript.apply([Add(AnswerItem(id="a"))])
+        transcript.frame()
+        transcript.apply([Grow("a", LONG), Replace(AnswerItem(id="a", text=LONG, done=True))])
+        transcript.apply([Add(NoticeItem(id="n", text="behind it"))])
+        transcript.frame()
+        for _ in range(40):
+            await pilot.pause()
+        assert not transcript.blocks()[0].behind
+        rows = transcript.shown_rows()
+        assert any("return 59" in row for row in rows)
+        assert any("behind it" in row for row in rows)
 
 
-def test_blocks_out_of_view_are_measured_completely() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(60, 12)):
-            transcript = app.transcript
-            transcript.apply([Add(AnswerItem(id="a"))])
-            transcript.frame()
-            transcript.apply([Grow("a", LONG)])
-            transcript.apply([Add(NoticeItem(id=f"n{number}", text="behind it")) for number in range(40)])
-            finish(transcript)
-            height = transcript.virtual_size.height
-            whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(transcript.size.width, PALETTE)
-            transcript.apply([Remove("a")])
-            transcript.frame()
-            finish(transcript)
-            assert height - transcript.virtual_size.height == len(whole) + 1, "and the gap below it"
-
-    asyncio.run(run())
+async def test_blocks_out_of_view_are_measured_completely() -> None:
+    app = Host()
+    async with app.run_test(size=(60, 12)):
+        transcript = app.transcript
+        transcript.apply([Add(AnswerItem(id="a"))])
+        transcript.frame()
+        transcript.apply([Grow("a", LONG)])
+        transcript.apply([Add(NoticeItem(id=f"n{number}", text="behind it")) for number in range(40)])
+        finish(transcript)
+        height = transcript.virtual_size.height
+        whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(transcript.size.width, PALETTE)
+        transcript.apply([Remove("a")])
+        transcript.frame()
+        finish(transcript)
+        assert height - transcript.virtual_size.height == len(whole) + 1, "and the gap below it"

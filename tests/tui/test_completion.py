@@ -22,6 +22,8 @@ from agentcli.interactive.drafts.editor import NotWritten, editor_command
 from agentcli.tools.search.file_index import FileIndex, FoundPaths, PathIndex
 from agentcli.tui.prompt.widgets import shown
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.mark.parametrize(
     ("typed", "target"),
@@ -143,57 +145,48 @@ class Index:
         self.closed = True
 
 
-def test_the_first_search_waits_for_the_listing_and_later_ones_rarely_list_again() -> None:
-    async def main() -> None:
-        index = Index()
-        now = 100.0
-        source = IndexedFiles(lambda: cast(FileIndex, index), clock=lambda: now)
-        waiting = asyncio.ensure_future(source.files("app", 10))
-        await asyncio.sleep(0)
-        assert index.listings in (0, 1)
-        index.may_list.set()
-        (hit,) = (await waiting).hits
-        assert (hit.path, hit.is_dir) == ("src/app.py", False)
-        assert [hit.path for hit in (await source.files("", 10)).hits if hit.is_dir] == ["src/"]
-        source.begin()
-        assert index.listings == 1, "fresh enough"
-        now += 10
-        index.listing_seconds = 2.0
-        source.begin()
-        assert index.listings == 1, "listing takes too long to repeat it so soon"
-        index.listing_seconds = 0.1
-        source.begin()
-        await asyncio.sleep(0)
-        assert index.listings == 2
-        await source.aclose()
-        assert index.closed
-
-    asyncio.run(main())
+async def test_the_first_search_waits_for_the_listing_and_later_ones_rarely_list_again() -> None:
+    index = Index()
+    now = 100.0
+    source = IndexedFiles(lambda: cast(FileIndex, index), clock=lambda: now)
+    waiting = asyncio.ensure_future(source.files("app", 10))
+    await asyncio.sleep(0)
+    assert index.listings in (0, 1)
+    index.may_list.set()
+    (hit,) = (await waiting).hits
+    assert (hit.path, hit.is_dir) == ("src/app.py", False)
+    assert [hit.path for hit in (await source.files("", 10)).hits if hit.is_dir] == ["src/"]
+    source.begin()
+    assert index.listings == 1, "fresh enough"
+    now += 10
+    index.listing_seconds = 2.0
+    source.begin()
+    assert index.listings == 1, "listing takes too long to repeat it so soon"
+    index.listing_seconds = 0.1
+    source.begin()
+    await asyncio.sleep(0)
+    assert index.listings == 2
+    await source.aclose()
+    assert index.closed
 
 
-def test_a_huge_tree_is_answered_for_while_it_is_listed_and_its_end_is_reported() -> None:
-    async def main() -> None:
-        index = Index()
-        source = IndexedFiles(lambda: cast(FileIndex, index))
-        first = await source.files("app", 10)
-        assert first == FoundFiles([], False, "listing, 0 so far"), "a listing that takes long is not waited for"
-        assert not (await all_files(source, "app", 10, seconds=0.01)).is_complete
-        asyncio.get_running_loop().call_soon(index.may_list.set)
-        index.is_cut = True
-        found = await all_files(source, "app", 10, seconds=60)
-        assert [hit.path for hit in found.hits] == ["src/app.py"]
-        assert found.note == "only the first 3 are searched"
-        await source.aclose()
-
-    asyncio.run(main())
+async def test_a_huge_tree_is_answered_for_while_it_is_listed_and_its_end_is_reported() -> None:
+    index = Index()
+    source = IndexedFiles(lambda: cast(FileIndex, index))
+    first = await source.files("app", 10)
+    assert first == FoundFiles([], False, "listing, 0 so far"), "a listing that takes long is not waited for"
+    assert not (await all_files(source, "app", 10, seconds=0.01)).is_complete
+    asyncio.get_running_loop().call_soon(index.may_list.set)
+    index.is_cut = True
+    found = await all_files(source, "app", 10, seconds=60)
+    assert [hit.path for hit in found.hits] == ["src/app.py"]
+    assert found.note == "only the first 3 are searched"
+    await source.aclose()
 
 
-def test_a_session_without_an_at_sign_lists_no_files() -> None:
-    async def main() -> None:
-        source = IndexedFiles(lambda: pytest.fail("listed"))
-        await source.aclose()
-
-    asyncio.run(main())
+async def test_a_session_without_an_at_sign_lists_no_files() -> None:
+    source = IndexedFiles(lambda: pytest.fail("listed"))
+    await source.aclose()
 
 
 def executable(path: Path) -> Path:

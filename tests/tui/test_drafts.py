@@ -15,6 +15,8 @@ from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
 from tests.support.fork_server import forked_with_streams
 from tests.tui.prompt_host import Host, paste, play, press, write
 
+pytestmark = pytest.mark.anyio
+
 CHIP = "[Pasted #1: 20 lines]"
 FULL = Draft(f"look: {CHIP}", {CHIP: PastedPiece("line\n" * 20)})
 
@@ -111,36 +113,30 @@ def test_a_found_draft_is_removed_when_sent(tmp_path: Path) -> None:
     assert files(tmp_path / "d") == []
 
 
-def test_the_newest_of_several_drafts_is_offered_first_and_old_ones_stay(tmp_path: Path) -> None:
+async def test_the_newest_of_several_drafts_is_offered_first_and_old_ones_stay(tmp_path: Path) -> None:
     for number, text in enumerate(("old", "new", "ancient")):
         crashed(tmp_path, text)
         file = next(file for file in tmp_path.glob("*.json") if text in file.read_text())
         when = file.stat().st_mtime - (100, 50, 10_000_000)[number]
         os.utime(file, (when, when))
 
-    async def main() -> None:
-        store = DraftStore(tmp_path)
-        assert store.load() == Draft("new")
-        assert store.load() == Draft("new"), "asked again, the same"
-        store.discard(Draft("new and more"))
-        assert store.load() == Draft("old")
-        await store.aclose()
-        assert files(tmp_path) == [".json", ".lock"], "what is older than a month is not kept"
-
-    asyncio.run(main())
+    store = DraftStore(tmp_path)
+    assert store.load() == Draft("new")
+    assert store.load() == Draft("new"), "asked again, the same"
+    store.discard(Draft("new and more"))
+    assert store.load() == Draft("old")
+    await store.aclose()
+    assert files(tmp_path) == [".json", ".lock"], "what is older than a month is not kept"
 
 
-def test_the_draft_of_a_running_process_is_left_alone(tmp_path: Path) -> None:
-    async def main() -> None:
-        first, second = DraftStore(tmp_path), DraftStore(tmp_path)
-        first.changed(lambda: Draft("mine"))
-        first.flush()
-        assert second.load() is None
-        await first.aclose()
-        assert second.load() == Draft("mine"), "left in the box at the end"
-        await second.aclose()
-
-    asyncio.run(main())
+async def test_the_draft_of_a_running_process_is_left_alone(tmp_path: Path) -> None:
+    first, second = DraftStore(tmp_path), DraftStore(tmp_path)
+    first.changed(lambda: Draft("mine"))
+    first.flush()
+    assert second.load() is None
+    await first.aclose()
+    assert second.load() == Draft("mine"), "left in the box at the end"
+    await second.aclose()
 
 
 def test_it_is_written_a_moment_after_the_last_change_and_not_on_the_loop(tmp_path: Path) -> None:
@@ -171,35 +167,29 @@ def test_it_is_written_a_moment_after_the_last_change_and_not_on_the_loop(tmp_pa
     asyncio.run(main())
 
 
-def test_a_late_write_does_not_restore_a_sent_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = DraftStore(tmp_path)
-        store.changed(lambda: FULL)
-        version = store._version
-        store.discard()
-        store._write(version, FULL)
-        assert list(tmp_path.glob("*.json")) == []
-        await store.aclose()
-
-    asyncio.run(main())
+async def test_a_late_write_does_not_restore_a_sent_prompt(tmp_path: Path) -> None:
+    store = DraftStore(tmp_path)
+    store.changed(lambda: FULL)
+    version = store._version
+    store.discard()
+    store._write(version, FULL)
+    assert list(tmp_path.glob("*.json")) == []
+    await store.aclose()
 
 
-def test_a_key_that_was_pasted_into_the_box_is_not_written(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = DraftStore(tmp_path)
-        store.changed(lambda: Draft("first"))
-        store.flush()
-        store.changed(lambda: Draft(" sk-ant-api03-0123456789-abcdefghij\n"))
-        store.flush()
-        assert ".json" not in files(tmp_path)
-        store.changed(lambda: Draft("/login sk-ant-api03-0123456789-abcdefghij"))
-        store.flush()
-        assert ".json" not in files(tmp_path)
-        store.changed(lambda: Draft("what does sk-ant- mean?"))
-        await store.aclose()
-        assert ".json" in files(tmp_path)
-
-    asyncio.run(scenario())
+async def test_a_key_that_was_pasted_into_the_box_is_not_written(tmp_path: Path) -> None:
+    store = DraftStore(tmp_path)
+    store.changed(lambda: Draft("first"))
+    store.flush()
+    store.changed(lambda: Draft(" sk-ant-api03-0123456789-abcdefghij\n"))
+    store.flush()
+    assert ".json" not in files(tmp_path)
+    store.changed(lambda: Draft("/login sk-ant-api03-0123456789-abcdefghij"))
+    store.flush()
+    assert ".json" not in files(tmp_path)
+    store.changed(lambda: Draft("what does sk-ant- mean?"))
+    await store.aclose()
+    assert ".json" in files(tmp_path)
 
 
 def test_an_emptied_box_leaves_no_draft(tmp_path: Path) -> None:
@@ -232,17 +222,14 @@ def test_junk_in_the_folder_is_removed_without_a_notice(tmp_path: Path, content:
     assert files(tmp_path) == []
 
 
-def test_a_disk_failure_is_reported(tmp_path: Path) -> None:
+async def test_a_disk_failure_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    async def main() -> None:
-        store = DraftStore(tmp_path / "file" / "below")
-        assert store.load() is None
-        store.changed(lambda: FULL)
-        store.flush()
-        assert store.problem.startswith("The unsent prompt cannot be saved: ")
-        store.discard(FULL)
-        await store.aclose()
-
-    asyncio.run(main())
+    store = DraftStore(tmp_path / "file" / "below")
+    assert store.load() is None
+    store.changed(lambda: FULL)
+    store.flush()
+    assert store.problem.startswith("The unsent prompt cannot be saved: ")
+    store.discard(FULL)
+    await store.aclose()
     assert drafts_folder(None, tmp_path) is None

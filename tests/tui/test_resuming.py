@@ -54,6 +54,8 @@ from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
 from tests.tui.test_transcript import finish
 
+pytestmark = pytest.mark.anyio
+
 
 def write(folder: Path, turns: int, last_answer: str = "") -> Path:
     ids = SequentialIds()
@@ -207,17 +209,14 @@ def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() ->
         assert [item.status for item in shown if isinstance(item, ToolItem) and item.name == "!"] == ["done"]
 
 
-def test_what_comes_later_from_before_goes_above_all_of_it() -> None:
-    async def main() -> None:
-        app = Host()
-        async with app.run_test(size=(60, 10)):
-            first = [NoticeItem(id=f"a{number}", text=f"a{number}") for number in range(500)]
-            second = [NoticeItem(id=f"b{number}", text=f"b{number}") for number in range(500)]
-            app.transcript.apply([Above(tuple(second))])
-            app.transcript.apply([Above(tuple(first), is_earlier=True), Add(NoticeItem(id="new", text="new"))])
-            assert [item.id for item in app.transcript.items()] == [item.id for item in (*first, *second)] + ["new"]
-
-    asyncio.run(main())
+async def test_what_comes_later_from_before_goes_above_all_of_it() -> None:
+    app = Host()
+    async with app.run_test(size=(60, 10)):
+        first = [NoticeItem(id=f"a{number}", text=f"a{number}") for number in range(500)]
+        second = [NoticeItem(id=f"b{number}", text=f"b{number}") for number in range(500)]
+        app.transcript.apply([Above(tuple(second))])
+        app.transcript.apply([Above(tuple(first), is_earlier=True), Add(NoticeItem(id="new", text="new"))])
+        assert [item.id for item in app.transcript.items()] == [item.id for item in (*first, *second)] + ["new"]
 
 
 class Host(App[None]):
@@ -232,99 +231,84 @@ def notices(first: int, count: int) -> tuple[Item, ...]:
     return tuple(NoticeItem(id=f"n{number}", text=f"notice {number}") for number in range(first, first + count))
 
 
-def test_thousands_of_earlier_items_are_added_in_slices_without_moving_the_view() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(40, 10)):
-            transcript = app.transcript
-            transcript.apply([Add(NoticeItem(id="sent", text="sent meanwhile"))])
-            transcript.apply([Above(notices(0, 3_000))])
-            transcript.frame()
-            assert transcript.has_deferred_work
-            assert transcript.virtual_size.height < 1000, "the rest waits for its turn"
-            before = transcript.shown_rows()
-            assert "sent meanwhile" in before[-1]
-            assert "notice 2999" in "".join(before[-3:])
-            finish(transcript)
-            assert transcript.shown_rows() == before
-            ids = [item.id for item in transcript.items()]
-            assert ids == [*(f"n{number}" for number in range(3_000)), "sent"]
-
-    asyncio.run(run())
+async def test_thousands_of_earlier_items_are_added_in_slices_without_moving_the_view() -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)):
+        transcript = app.transcript
+        transcript.apply([Add(NoticeItem(id="sent", text="sent meanwhile"))])
+        transcript.apply([Above(notices(0, 3_000))])
+        transcript.frame()
+        assert transcript.has_deferred_work
+        assert transcript.virtual_size.height < 1000, "the rest waits for its turn"
+        before = transcript.shown_rows()
+        assert "sent meanwhile" in before[-1]
+        assert "notice 2999" in "".join(before[-3:])
+        finish(transcript)
+        assert transcript.shown_rows() == before
+        ids = [item.id for item in transcript.items()]
+        assert ids == [*(f"n{number}" for number in range(3_000)), "sent"]
 
 
-def test_requesting_everything_loads_everything() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(40, 10)) as pilot:
-            transcript = app.transcript
-            transcript.apply([Above(notices(0, 2_000))])
-            transcript.find("notice 3")
-            finish(transcript)
-            assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
-            transcript.home()
-            await pilot.pause()
-            assert "notice 0" in transcript.shown_rows()[0]
-            transcript.apply([Above(notices(5_000, 200)), Clear()])
-            assert transcript.items() == [], "what is cleared does not come back"
-
-    asyncio.run(run())
+async def test_requesting_everything_loads_everything() -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.transcript
+        transcript.apply([Above(notices(0, 2_000))])
+        transcript.find("notice 3")
+        finish(transcript)
+        assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
+        transcript.home()
+        await pilot.pause()
+        assert "notice 0" in transcript.shown_rows()[0]
+        transcript.apply([Above(notices(5_000, 200)), Clear()])
+        assert transcript.items() == [], "what is cleared does not come back"
 
 
-def test_a_user_at_the_start_is_taken_to_the_start_of_what_is_read_later() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(40, 10)):
-            transcript = app.transcript
-            transcript.apply([Above(notices(500, 200))])
-            transcript.home()
-            transcript.apply([Above(notices(100, 400), is_earlier=True)])
-            finish(transcript)
-            assert "notice 100" in transcript.shown_rows()[0]
-            transcript.page_down()
-            before = transcript.shown_rows()
-            transcript.apply([Above(notices(0, 100), is_earlier=True)])
-            finish(transcript)
-            assert transcript.shown_rows() == before, "a user who reads on is not moved"
-
-    asyncio.run(run())
+async def test_a_user_at_the_start_is_taken_to_the_start_of_what_is_read_later() -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)):
+        transcript = app.transcript
+        transcript.apply([Above(notices(500, 200))])
+        transcript.home()
+        transcript.apply([Above(notices(100, 400), is_earlier=True)])
+        finish(transcript)
+        assert "notice 100" in transcript.shown_rows()[0]
+        transcript.page_down()
+        before = transcript.shown_rows()
+        transcript.apply([Above(notices(0, 100), is_earlier=True)])
+        finish(transcript)
+        assert transcript.shown_rows() == before, "a user who reads on is not moved"
 
 
-def test_a_preview_is_replaced_by_the_whole_session() -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(40, 10)):
-            transcript = app.transcript
-            transcript.apply([Above(notices(90, 10))])
-            transcript.apply([*(Remove(f"n{number}") for number in range(90, 100)), Above(notices(0, 100))])
-            assert [item.id for item in transcript.items()] == [f"n{number}" for number in range(100)]
-
-    asyncio.run(run())
+async def test_a_preview_is_replaced_by_the_whole_session() -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)):
+        transcript = app.transcript
+        transcript.apply([Above(notices(90, 10))])
+        transcript.apply([*(Remove(f"n{number}") for number in range(90, 100)), Above(notices(0, 100))])
+        assert [item.id for item in transcript.items()] == [f"n{number}" for number in range(100)]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["the same ids", "other ids"])
-def test_the_whole_session_appears_where_the_user_paged_to_in_the_preview(known: bool) -> None:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=(40, 10)) as pilot:
-            transcript = app.transcript
-            preview = [replace(item, id=item.id if known else f"end-{item.id}") for item in notices(300, 100)]
-            transcript.apply([Above(tuple(preview))])
-            await pilot.pause()
-            for _page in range(25):
-                transcript.page_up()
-            await pilot.pause()
-            before = transcript.shown_rows()
-            assert not any("notice 399" in row for row in before)
-            transcript.apply([*(Remove(item.id) for item in preview), Above(notices(0, 400))])
-            transcript.frame()
-            assert transcript.shown_rows() == before
-            transcript.apply([Add(NoticeItem(id="new", text="an answer"))])
-            transcript.frame()
-            assert transcript.shown_rows() == before
-            assert not transcript.following
-
-    asyncio.run(run())
+async def test_the_whole_session_appears_where_the_user_paged_to_in_the_preview(known: bool) -> None:
+    app = Host()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.transcript
+        preview = [replace(item, id=item.id if known else f"end-{item.id}") for item in notices(300, 100)]
+        transcript.apply([Above(tuple(preview))])
+        await pilot.pause()
+        for _page in range(25):
+            transcript.page_up()
+        await pilot.pause()
+        before = transcript.shown_rows()
+        assert not any("notice 399" in row for row in before)
+        transcript.apply([*(Remove(item.id) for item in preview), Above(notices(0, 400))])
+        transcript.frame()
+        assert transcript.shown_rows() == before
+        transcript.apply([Add(NoticeItem(id="new", text="an answer"))])
+        transcript.frame()
+        assert transcript.shown_rows() == before
+        assert not transcript.following
 
 
 def test_positions_increase_down_the_conversation_however_it_was_loaded() -> None:
@@ -380,7 +364,7 @@ async def test_the_first_request_finds_the_messages_of_a_resumed_session_prepare
     assert len(measured) < 10
 
 
-def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
+async def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, 20)
@@ -391,29 +375,26 @@ def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
     for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 
-    async def main() -> None:
-        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
-        async with build_engine(replace(given, interactive=True, sandbox="off")) as engine:
-            shown, earlier = past_of(engine)
-            pieces = [operation async for operation in EarlierPast(engine, earlier).operations()]
-            assert engine.messages == tuple(load_session(path).messages)
-        assert pieces[-1] == Add(
-            NoticeItem(
-                id="earlier-lines",
-                text="1 unreadable line of this session was skipped; they stay in the file.",
-                level="warning",
-            )
+    environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+    async with build_engine(replace(given, interactive=True, sandbox="off")) as engine:
+        shown, earlier = past_of(engine)
+        pieces = [operation async for operation in EarlierPast(engine, earlier).operations()]
+        assert engine.messages == tuple(load_session(path).messages)
+    assert pieces[-1] == Add(
+        NoticeItem(
+            id="earlier-lines",
+            text="1 unreadable line of this session was skipped; they stay in the file.",
+            level="warning",
         )
-        above = [piece.items for piece in pieces[:-1] if isinstance(piece, Above) and piece.is_earlier]
-        assert len(above) > 2
-        items = [item for piece in reversed(above) for item in piece] + shown
-        assert list(map(told, items)) == list(map(told, whole))
+    )
+    above = [piece.items for piece in pieces[:-1] if isinstance(piece, Above) and piece.is_earlier]
+    assert len(above) > 2
+    items = [item for piece in reversed(above) for item in piece] + shown
+    assert list(map(told, items)) == list(map(told, whole))
 
-    asyncio.run(main())
 
-
-def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stands_for_it(
+async def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stands_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, 20)
@@ -421,23 +402,20 @@ def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stand
     for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 
-    async def main() -> None:
-        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
-        async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
-            _shown, earlier = past_of(engine)
-            pieces = EarlierPast(engine, earlier).operations()
-            assert isinstance(await anext(pieces), Above)
-            content = path.read_bytes()
-            path.write_bytes(content[:1_000])
-            assert [operation async for operation in pieces] == []
-            path.write_bytes(content)
-            assert engine.messages == tuple(load_session(path).messages)
-
-    asyncio.run(main())
+    environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+    async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
+        _shown, earlier = past_of(engine)
+        pieces = EarlierPast(engine, earlier).operations()
+        assert isinstance(await anext(pieces), Above)
+        content = path.read_bytes()
+        path.write_bytes(content[:1_000])
+        assert [operation async for operation in pieces] == []
+        path.write_bytes(content)
+        assert engine.messages == tuple(load_session(path).messages)
 
 
-def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program waits for its threads before it ends."""
     path = write(tmp_path, 20)
     add_compaction(path)
@@ -451,20 +429,17 @@ def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pyte
         has_begun.set()
         may_continue.wait()
 
-    async def main() -> None:
-        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
-        async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
-            past_of(engine)
-            monkeypatch.setattr(resume, "AT_ONCE", 1)
-            monkeypatch.setattr(resume, "time", SimpleNamespace(sleep=pause))
-            reading = asyncio.ensure_future(anext(EarlierPast(engine, []).operations()))
-            await asyncio.to_thread(has_begun.wait)
-            reading.cancel()
-            await asyncio.wait([reading])
-            may_continue.set()
-
-    asyncio.run(main())
+    environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+    async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
+        past_of(engine)
+        monkeypatch.setattr(resume, "AT_ONCE", 1)
+        monkeypatch.setattr(resume, "time", SimpleNamespace(sleep=pause))
+        reading = asyncio.ensure_future(anext(EarlierPast(engine, []).operations()))
+        await asyncio.to_thread(has_begun.wait)
+        reading.cancel()
+        await asyncio.wait([reading])
+        may_continue.set()
     assert len(pauses) == 1
 
 

@@ -20,6 +20,8 @@ from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed, payload,
 from agentcli.tui.status.line import StatusLine, context_bar, fit
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
+pytestmark = pytest.mark.anyio
+
 PALETTE = Palette()
 FACTS = Facts(
     model="claude-sonnet-5",
@@ -271,41 +273,35 @@ class Calls:
         return Ran([(facts.model, PALETTE.text)])
 
 
-def test_one_run_at_a_time_and_the_last_facts_are_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_run_at_a_time_and_the_last_facts_are_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentcli.tui.status.command.PAUSE_SECONDS", 0)
     calls = Calls()
     lines: list[str] = []
 
-    async def follow() -> None:
-        done = asyncio.Event()
+    done = asyncio.Event()
 
-        def show(ran: Ran) -> None:
-            lines.append(shown(ran))
-            if lines[-1] == "9":
-                done.set()
+    def show(ran: Ran) -> None:
+        lines.append(shown(ran))
+        if lines[-1] == "9":
+            done.set()
 
-        feed = StatusFeed(calls, show)  # type: ignore[arg-type]
-        feed.update(Facts(model="0"))
+    feed = StatusFeed(calls, show)  # type: ignore[arg-type]
+    feed.update(Facts(model="0"))
+    await asyncio.sleep(0)
+    for number in range(1, 10):
+        feed.update(Facts(model=str(number)))
         await asyncio.sleep(0)
-        for number in range(1, 10):
-            feed.update(Facts(model=str(number)))
-            await asyncio.sleep(0)
-        calls.go.set()
-        await asyncio.wait_for(done.wait(), 10)
-        await feed.close()
-
-    asyncio.run(follow())
+    calls.go.set()
+    await asyncio.wait_for(done.wait(), 10)
+    await feed.close()
     assert lines == ["0", "9"]
 
 
-def test_closing_does_not_wait_for_a_slow_command(tmp_path: Path) -> None:
-    async def follow() -> None:
-        feed = StatusFeed(command("sleep 986", tmp_path), lambda _ran: None)
-        feed.update(FACTS)
-        await asyncio.sleep(0.05)
-        await feed.close()
-
-    asyncio.run(follow())
+async def test_closing_does_not_wait_for_a_slow_command(tmp_path: Path) -> None:
+    feed = StatusFeed(command("sleep 986", tmp_path), lambda _ran: None)
+    feed.update(FACTS)
+    await asyncio.sleep(0.05)
+    await feed.close()
 
 
 # ---------------------------------------------------------------------------------------------------------- widget
@@ -324,21 +320,18 @@ class Host(App[None]):
         self.failed.append(event.problem)
 
 
-def test_the_widget_shows_what_fits_and_follows_its_size() -> None:
+async def test_the_widget_shows_what_fits_and_follows_its_size() -> None:
     app = Host()
 
-    async def run_app() -> None:
-        async with app.run_test(size=(80, 5)) as pilot:
-            app.status.update(FACTS)
-            await pilot.pause()
-            assert app.status.size.height == 1
-            assert app.status.render_line(0).text == line(FACTS, 80)
-            await pilot.resize_terminal(40, 5)
-            assert app.status.render_line(0).text == line(FACTS, 40)
-            app.status.set_palette(WITHOUT_COLOURS)
-            assert app.status.render_line(0).text == line(FACTS, 40)
-
-    asyncio.run(run_app())
+    async with app.run_test(size=(80, 5)) as pilot:
+        app.status.update(FACTS)
+        await pilot.pause()
+        assert app.status.size.height == 1
+        assert app.status.render_line(0).text == line(FACTS, 80)
+        await pilot.resize_terminal(40, 5)
+        assert app.status.render_line(0).text == line(FACTS, 40)
+        app.status.set_palette(WITHOUT_COLOURS)
+        assert app.status.render_line(0).text == line(FACTS, 40)
 
 
 def test_the_users_command_provides_the_line_and_a_failure_restores_the_default(tmp_path: Path) -> None:

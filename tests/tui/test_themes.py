@@ -44,6 +44,8 @@ from agentcli.tui.theme.themes import (
     watch_themes,
 )
 
+pytestmark = pytest.mark.anyio
+
 OURS = theme_folders(None)
 STYLE = Path(__file__).parent.parent.parent / "agentcli" / "tui" / "style.tcss"
 NAMES = sorted(file.stem for file in OURS[0].glob("*.toml"))
@@ -431,61 +433,52 @@ def test_every_variable_of_textual_widgets_is_defined(name: str) -> None:
     assert set(ColorSystem("#112233").generate()) <= set(variables)
 
 
-def test_changing_between_any_themes_changes_the_painted_colours() -> None:
+async def test_changing_between_any_themes_changes_the_painted_colours() -> None:
     themes = load_themes(OURS)
     app = Host(themes["dark"])
 
-    async def run() -> None:
-        async with app.run_test(size=(60, 12)) as pilot:
-            for name, background in (
-                ("nord", "#2e3440"),
-                ("dark", "default"),
-                ("dracula", "#282a36"),
-                ("ansi", "default"),
-            ):
-                apply_theme(app, themes[name].textual())
-                await pilot.pause()
-                last = app.screen._compositor.render_strips()[-1]
-                assert {segment.style.bgcolor.name for segment in last if segment.style} == {background}  # type: ignore[union-attr]
-
-    asyncio.run(run())
+    async with app.run_test(size=(60, 12)) as pilot:
+        for name, background in (
+            ("nord", "#2e3440"),
+            ("dark", "default"),
+            ("dracula", "#282a36"),
+            ("ansi", "default"),
+        ):
+            apply_theme(app, themes[name].textual())
+            await pilot.pause()
+            last = app.screen._compositor.render_strips()[-1]
+            assert {segment.style.bgcolor.name for segment in last if segment.style} == {background}  # type: ignore[union-attr]
 
 
-def test_a_changed_theme_of_the_same_name_is_repainted(tmp_path: Path) -> None:
+async def test_a_changed_theme_of_the_same_name_is_repainted(tmp_path: Path) -> None:
     write(tmp_path, "mine", 'extends = "nord"')
     app = Host(load_theme("mine", (tmp_path, *OURS)))
 
-    async def run() -> None:
-        async with app.run_test(size=(60, 12)) as pilot:
-            write(tmp_path, "mine", 'extends = "nord"\n[colors]\nbackground = "#010203"')
-            apply_theme(app, load_theme("mine", (tmp_path, *OURS)).textual())
-            await pilot.pause()
-            last = app.screen._compositor.render_strips()[-1]
-            assert {segment.style.bgcolor.name for segment in last if segment.style} == {"#010203"}  # type: ignore[union-attr]
-
-    asyncio.run(run())
+    async with app.run_test(size=(60, 12)) as pilot:
+        write(tmp_path, "mine", 'extends = "nord"\n[colors]\nbackground = "#010203"')
+        apply_theme(app, load_theme("mine", (tmp_path, *OURS)).textual())
+        await pilot.pause()
+        last = app.screen._compositor.render_strips()[-1]
+        assert {segment.style.bgcolor.name for segment in last if segment.style} == {"#010203"}  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------------------------------------------------- watching
 
 
-def test_a_change_in_the_users_folder_is_reported(tmp_path: Path) -> None:
-    async def run() -> None:
-        changed = asyncio.Event()
-        watching = asyncio.create_task(watch_themes(tmp_path, changed.set))
+async def test_a_change_in_the_users_folder_is_reported(tmp_path: Path) -> None:
+    changed = asyncio.Event()
+    watching = asyncio.create_task(watch_themes(tmp_path, changed.set))
 
-        async def change_until_told() -> None:
-            number = 0
-            while not changed.is_set():  # the watch may not have begun yet
-                number += 1
-                write(tmp_path, "mine", f"# {number}")
-                await asyncio.sleep(0.05)
+    async def change_until_told() -> None:
+        number = 0
+        while not changed.is_set():  # the watch may not have begun yet
+            number += 1
+            write(tmp_path, "mine", f"# {number}")
+            await asyncio.sleep(0.05)
 
-        await asyncio.wait_for(change_until_told(), 20)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-
-    asyncio.run(run())
+    await asyncio.wait_for(change_until_told(), 20)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
 
 
 def test_without_a_folder_nothing_is_watched(tmp_path: Path) -> None:

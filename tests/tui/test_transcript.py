@@ -39,6 +39,8 @@ from agentcli.tui.transcript import widget as module
 from agentcli.tui.transcript.items import MAX_ROWS
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
+pytestmark = pytest.mark.anyio
+
 MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"
 PALETTE = Palette(match=Style(bgcolor=MATCH), match_current=Style(bgcolor=CURRENT), selection=Style(bgcolor=SELECTED))
 
@@ -414,28 +416,25 @@ async def test_operations_lay_nothing_out_and_a_frame_lays_out_visible_blocks(ap
     assert TextBlock.layouts == 9
 
 
-def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wait(
+async def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        app = Host()
-        async with app.run_test(size=(30, 8)) as pilot:
-            while not app.transcript.is_idle:
-                await pilot.pause(0.01)
-            await pilot.pause(2 * module.FRAME)
-            frames: list[str] = []
-            frame = app.transcript.frame
-            monkeypatch.setattr(app.transcript, "frame", lambda: (frames.append("frame"), frame()))
-            app.transcript.apply(notices(1))
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert frames == ["frame"]
-            for number in range(20):
-                app.transcript.apply([Grow("n0", str(number))])
-                await asyncio.sleep(0)
-            assert len(frames) <= 2
-
-    asyncio.run(main())
+    app = Host()
+    async with app.run_test(size=(30, 8)) as pilot:
+        while not app.transcript.is_idle:
+            await pilot.pause(0.01)
+        await pilot.pause(2 * module.FRAME)
+        frames: list[str] = []
+        frame = app.transcript.frame
+        monkeypatch.setattr(app.transcript, "frame", lambda: (frames.append("frame"), frame()))
+        app.transcript.apply(notices(1))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert frames == ["frame"]
+        for number in range(20):
+            app.transcript.apply([Grow("n0", str(number))])
+            await asyncio.sleep(0)
+        assert len(frames) <= 2
 
 
 @on_screen()

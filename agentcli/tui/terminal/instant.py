@@ -259,7 +259,6 @@ class EchoedLine:
 
     def __init__(self) -> None:
         self.characters: list[str] = []
-        self.cursor = 0
         self.sent = False
         """Enter was pressed; later input is only for the app."""
         self.leaving = ""
@@ -267,6 +266,8 @@ class EchoedLine:
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._held = b""
         self._in_paste = False
+        self._is_frozen = False
+        """A key that edits otherwise than at the end was pressed: the app shows its effect."""
 
     def feed(self, data: bytes) -> int | None:
         """The exit code when the user quits."""
@@ -288,17 +289,17 @@ class EchoedLine:
             data = data[: max(0, MAX_ECHO - len(self.characters)) * 4]
         for character in self._decoder.decode(data):
             if self._in_paste:
-                self._insert("\n" if character == "\r" else character)
+                self._append("\n" if character == "\r" else character)
                 continue
             if character in (_INTERRUPT, _END_OF_INPUT):
                 if self.leaving == character:
                     return 130 if character == _INTERRUPT else 0
                 if character == _INTERRUPT or not self.characters:
                     self.leaving = character
-                    self.characters, self.cursor = [], 0
+                    self.characters = []
                 continue
             self.leaving = ""
-            if not self.sent:
+            if not self.sent and not self._is_frozen:
                 self._edit(character)
         return None
 
@@ -306,64 +307,26 @@ class EchoedLine:
         if character == _ENTER:
             self.sent = bool("".join(self.characters).strip())
         elif character in "\x7f\x08":
-            self._delete(self._left())
-        elif character == "\x15":
-            self._delete(self._line_start())
-        elif character == "\x0b":
-            self.characters, self.cursor = self.characters[: self.cursor], min(self.cursor, len(self.characters))
-        elif character == "\x17":
-            start = self.cursor
-            while start and self.characters[start - 1].isspace():
-                start -= 1
-            while start and not self.characters[start - 1].isspace():
-                start -= 1
-            self._delete(start)
-        elif character == "\x01":
-            self.cursor = self._line_start()
-        elif character == "\x05":
-            self.cursor = len(self.characters)
+            while self.characters:
+                deleted = self.characters.pop()
+                if width(deleted) and self.characters[-1:] != ["\u200d"]:
+                    break
+        elif character < " " and character != "\t":
+            self._is_frozen = True
         else:
-            self._insert(character)
+            self._append(character)
 
     def _obey(self, sequence: bytes) -> None:
         if sequence in (b"\x1b[200~", b"\x1b[201~"):
             self._in_paste = sequence == b"\x1b[200~"
-        elif self.sent or self._in_paste:
+        elif sequence[1:2] in b"[O" and sequence[-1:] in b"ABCDFH~":  # keys; other sequences are replies
+            self._is_frozen = True
+
+    def _append(self, character: str) -> None:
+        if self.sent or self._is_frozen or len(self.characters) >= MAX_ECHO:
             return
-        elif sequence in (b"\x1b[D", b"\x1bOD"):
-            self.cursor = self._left()
-        elif sequence in (b"\x1b[C", b"\x1bOC"):
-            self.cursor = min(len(self.characters), self.cursor + 1)
-        elif sequence in (b"\x1b[H", b"\x1bOH", b"\x1b[1~"):
-            self.cursor = self._line_start()
-        elif sequence in (b"\x1b[F", b"\x1bOF", b"\x1b[4~"):
-            self.cursor = len(self.characters)
-
-    def _insert(self, character: str) -> None:
-        if len(self.characters) >= MAX_ECHO:
-            return
-        if not self.sent and (character.isprintable() or character in "\n\t" or width(character) == 0 < ord(character)):
-            if character < " " and character not in "\n\t":
-                return
-            self.characters.insert(self.cursor, character)
-            self.cursor += 1
-
-    def _delete(self, start: int) -> None:
-        del self.characters[start : self.cursor]
-        self.cursor = start
-
-    def _left(self) -> int:
-        """Index before the character left of the cursor, including its combining characters."""
-        left = max(0, self.cursor - 1)
-        while left and (width(self.characters[left]) == 0 or self.characters[left - 1] == "\u200d"):
-            left -= 1
-        return left
-
-    def _line_start(self) -> int:
-        start = self.cursor
-        while start and self.characters[start - 1] != "\n":
-            start -= 1
-        return start
+        if character.isprintable() or character in "\n\t" or (character > "\x7f" and width(character) == 0):
+            self.characters.append(character)
 
 
 class Painter:
@@ -418,24 +381,20 @@ class Painter:
             first = f"{self._style('placeholder', 'cursor')}{placeholder[0]}"
             return [f"{first}{self._style('placeholder')}{placeholder[1:]}"]
         rows, current, used = [], "", 0
-        text, shown_cursor = self._style("text"), None if line.sent else line.cursor
-        for position, character in enumerate([*line.characters, " "]):
+        text = self._style("text")
+        for character in line.characters:
             shown = " " * (_TAB - used % _TAB) if character == "\t" else character
             size = sum(map(width, shown)) if character != "\n" else 0
-            if used + size > columns:
+            if character == "\n" or used + size > columns:
                 rows.append(current)
                 current, used = "", 0
-            at_cursor = position == shown_cursor
-            if at_cursor:
-                shown = " " if character == "\n" else shown
-                current += self._style("text", "cursor") + shown + text
-            elif character != "\n":
+            if character != "\n":
                 current += shown
-            used += size
-            if character == "\n":
-                rows.append(current)
-                current, used = "", 0
-        rows.append(current)
+                used += size
+        if used >= columns:
+            rows.append(current)
+            current = ""
+        rows.append(current if line.sent else f"{current}{self._style('text', 'cursor')} {text}")
         style = self._style("placeholder") if line.sent else text
         return [style + row for row in rows[-most:]]
 
