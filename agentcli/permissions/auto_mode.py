@@ -25,7 +25,7 @@ from agentcli.shell.parser.syntax_tree import shortened
 from agentcli.shell.paths import expanded_pattern
 from agentcli.shell.protected_names import needs_asking
 
-MOST_REMOVED = 10
+MAX_REMOVED = 10
 """Files that one command may remove without approval."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = lazy_pattern(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
@@ -99,10 +99,10 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | 
             elif program == "find":
                 removes = "-delete" in rest or any(word.rpartition("/")[2] in _REMOVERS for word in rest)
                 removes = removes and not finds_only_caches(rest)
-                reason = f"find can remove more than {MOST_REMOVED} files" if removes else None
+                reason = f"find can remove more than {MAX_REMOVED} files" if removes else None
             elif program == "xargs":
                 removes = any(word.rpartition("/")[2] in _REMOVERS for word in rest)
-                reason = f"xargs can remove more than {MOST_REMOVED} files" if removes else None
+                reason = f"xargs can remove more than {MAX_REMOVED} files" if removes else None
             elif program == "rsync":
                 removes = any(word.startswith(("--delete", "--remove-source")) for word in rest)
                 reason = "rsync removes files" if removes else None
@@ -148,16 +148,16 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
     for target in targets:
         names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
         if names is None:
-            return f"{target} may match more than {MOST_REMOVED} files"
+            return f"{target} may match more than {MAX_REMOVED} files"
         for name in names:
             inside = _files_in(os.path.join(cwd, name))  # noqa: PTH118
-            if count + inside > MOST_REMOVED and rebuildable.covers(name, cwd):
+            if count + inside > MAX_REMOVED and rebuildable.covers(name, cwd):
                 continue
             count += inside
-            if inside > MOST_REMOVED:
-                return f"it removes the folder {name} with more than {MOST_REMOVED} files"
-            if count > MOST_REMOVED:
-                return f"it removes more than {MOST_REMOVED} files"
+            if inside > MAX_REMOVED:
+                return f"it removes the folder {name} with more than {MAX_REMOVED} files"
+            if count > MAX_REMOVED:
+                return f"it removes more than {MAX_REMOVED} files"
     return None
 
 
@@ -177,12 +177,12 @@ def _files_in(path: str) -> int:
     if os.path.islink(path) or not os.path.isdir(path):  # noqa: PTH112, PTH114
         return 1
     count, waiting = 0, [path]
-    while waiting and count <= MOST_REMOVED:
+    while waiting and count <= MAX_REMOVED:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     count += 1
-                    if count > MOST_REMOVED:
+                    if count > MAX_REMOVED:
                         break
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)

@@ -24,12 +24,12 @@ from agentcli.shell.git_config import hooks_folders, obeyed_by_git
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words
 from agentcli.shell.parser.programs import runs_input
 from agentcli.shell.parser.strict_parser import NotPlain
-from agentcli.shell.paths import LONGEST_PATH, Resolved, expanded_pattern, is_inside, is_protected, paths_below
+from agentcli.shell.paths import MAX_PATH_LENGTH, Resolved, expanded_pattern, is_inside, is_protected, paths_below
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
 
-_MOST_BASES = 4
+_MAX_BASES = 4
 
 
 def origin(rule: Rule) -> str:
@@ -97,7 +97,7 @@ class PermissionCall:
             every = (rule.pattern(base, self.home).expressions(strict=False, resolve=resolve) for base in bases)
             expressions = self._patterns[id(rule)] = [expression for group in every for expression in group]
         # A longer word of a command is text, not a path: no program can open it.
-        given = {name for name in (os.path.normpath(path), resolve(path)) if len(name) <= LONGEST_PATH}
+        given = {name for name in (os.path.normpath(path), resolve(path)) if len(name) <= MAX_PATH_LENGTH}
         return any(expression.fullmatch(name) for name in given for expression in expressions)
 
     def named_paths(self, command: str) -> list[tuple[str, str]]:
@@ -126,7 +126,7 @@ class PermissionCall:
         for segment in loose_segments(command):
             program, _blank, folder = segment.text.partition(" ")
             moves = program in ("cd", "pushd") or (program == "git" and folder.startswith("-C "))
-            if moves and folder and len(bases) < _MOST_BASES:
+            if moves and folder and len(bases) < _MAX_BASES:
                 bases.append(self._absolute(folder.removeprefix("-C ").split(" ")[0], bases[0]))
         return list(dict.fromkeys(bases))
 

@@ -47,7 +47,7 @@ from agentcli.permissions.command_verdicts import (
 )
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules import READING_TOOLS, Rule, host_of, is_private_host, rule_text
-from agentcli.shell.commands.inert_words import counted_text
+from agentcli.shell.commands.changed_words import counted_text
 from agentcli.shell.commands.removal import Rebuildable, removed_essential
 from agentcli.shell.parser.loose_parser import loose_words, unclear_program
 from agentcli.shell.parser.syntax_tree import too_long
@@ -64,7 +64,7 @@ _PLANNING = (
 
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of built-in questions: no rule and no hook can answer them."""
-_MOST_MATCHED = 100_000
+_MAX_MATCHED = 100_000
 """Characters of an overlong command that are still checked against deny rules."""
 
 
@@ -153,7 +153,7 @@ class Policy(LatePolicy):
         if any(map(has_control_characters, texts)):
             return self._by_always_asking(call)
         for rule in self.deny:
-            if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
+            if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MAX_MATCHED]) for text in texts):
                 return _denied_by(rule)
         reason = "the command is too long to check; put it into a file or split it"
         return Decision("ask", reason, *_BUILT_IN)

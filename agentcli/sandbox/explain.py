@@ -16,7 +16,7 @@ from agentcli.sandbox.plan import SandboxRules
 from agentcli.sandbox.session_folder import SYSTEM_TEMP
 from agentcli.shell.paths import is_protected
 
-_MOST_TEXT = 20_000
+_MAX_TEXT = 20_000
 _WHERE = re.compile(r"^[^\s:]+: (?:eval: )?(?:line )?\d+: ")
 """Prefix of shell messages: a program or script, not the refused path."""
 _SURELY = re.compile(
@@ -74,15 +74,15 @@ class Refusals:
 
 def worth_explaining(code: int, output: str) -> bool:
     """Whether to explain the output. After success only clear errors count, which a pipe or `; true` may hide."""
-    return code != 0 or _SURELY.search(output[-_MOST_TEXT:]) is not None
+    return code != 0 or _SURELY.search(output[-_MAX_TEXT:]) is not None
 
 
 def names_missing_network(output: str) -> bool:
-    return _NO_NETWORK.search(_NO_LOOPBACK_SERVER.sub("", output[-_MOST_TEXT:])) is not None
+    return _NO_NETWORK.search(_NO_LOOPBACK_SERVER.sub("", output[-_MAX_TEXT:])) is not None
 
 
 def explain(output: str, refusals: Refusals) -> str | None:
-    text = output[-_MOST_TEXT:]
+    text = output[-_MAX_TEXT:]
     for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _hidden):
         sentence = guess(text, refusals)
         if sentence is not None:
@@ -191,12 +191,12 @@ def _privilege(text: str, _refusals: Refusals) -> str | None:
 
 
 def names_missing_file(output: str) -> bool:
-    return _MISSING.search(output[-_MOST_TEXT:]) is not None
+    return _MISSING.search(output[-_MAX_TEXT:]) is not None
 
 
 def explain_missing(output: str, refusals: Refusals) -> str | None:
     """Explain a successful command whose output names an existing file that the sandbox hides."""
-    sentence = _hidden(output[-_MOST_TEXT:], refusals)
+    sentence = _hidden(output[-_MAX_TEXT:], refusals)
     return f"Sandbox: {sentence}" if sentence else None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 
-_MOST_BYTES = 262_144
+_MAX_BYTES = 262_144
 _KEY = lazy_pattern(
     r"""(?:-\s+)?["']?(?P<key>[^\s=\[\]{}"'#;][^=\[\]{}"'\s]*)["']?(?:\s*[=:]\s*(?P<value>.*)|\s+(?P<quoted>["'].*["']))"""
 )
@@ -184,8 +184,8 @@ class FilteredCopies:
             known = self._copies.get(path)
             if known is not None and known[0] == signature:
                 return known[1]
-            usable = stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_BYTES
-            shown = self._write(path, file.read(_MOST_BYTES), clean) if usable else None
+            usable = stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_BYTES
+            shown = self._write(path, file.read(_MAX_BYTES), clean) if usable else None
         self._copies[path] = (signature, shown)
         return shown
 

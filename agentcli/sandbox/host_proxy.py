@@ -22,9 +22,9 @@ from pathlib import Path
 from agentcli.core.addresses import is_private_address, is_private_host, parse_web_address
 from agentcli.sandbox.plan import Upstream
 
-_MOST_CONNECTIONS = 64
-_MOST_HEAD = 32 * 1024
-_MOST_REFUSED = 50
+_MAX_CONNECTIONS = 64
+_MAX_HEAD = 32 * 1024
+_MAX_REFUSED = 50
 _CONNECT_SECONDS = 20.0
 _IDLE_SECONDS = 300.0
 _CHUNK = 64 * 1024
@@ -60,12 +60,12 @@ class HostProxy:
         self._refused: dict[str, None] = {}
         self._private: dict[str, None] = {}
         self._closed = threading.Event()
-        self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self.path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             _bind(self._listener, path)
-            self._listener.listen(_MOST_CONNECTIONS)
+            self._listener.listen(_MAX_CONNECTIONS)
         except OSError:
             self._listener.close()
             raise
@@ -134,7 +134,7 @@ class HostProxy:
             _answer(client, "400 Only absolute addresses are proxied")
             return
         if not host_matches(host, self._hosts):
-            if len(self._refused) < _MOST_REFUSED:
+            if len(self._refused) < _MAX_REFUSED:
                 self._refused[host] = None
             _answer(client, f"403 {host} is not an allowed host of this sandbox")
             return
@@ -163,7 +163,7 @@ class HostProxy:
         if not is_private_host(host):
             # A public name that resolves into a private network is an attempt to get there.
             addresses = [text for text in addresses if not is_private_address(ipaddress.ip_address(text))]
-            if not addresses and len(self._private) < _MOST_REFUSED:
+            if not addresses and len(self._private) < _MAX_REFUSED:
                 self._private[host] = None
         for address in addresses:
             with contextlib.suppress(OSError):
@@ -202,7 +202,7 @@ def _bind(listener: socket.socket, path: Path) -> None:
 def _read_head(client: socket.socket) -> tuple[str, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
-        if len(data) > _MOST_HEAD:
+        if len(data) > _MAX_HEAD:
             raise ValueError("the head is too long")
         piece = client.recv(_CHUNK)
         if not piece:

@@ -27,7 +27,7 @@ _SHARE = 50
 """Minimum ratio of sleep time to the processor time of a check."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ACCOUNTED = 0.75
-_LEAST_TASKS = 8_192
+_MIN_TASKS = 8_192
 CPU_SIGNAL = signal.SIGXCPU if hasattr(signal, "SIGXCPU") else signal.SIGTERM
 
 
@@ -71,7 +71,7 @@ def with_kernel_limits(arguments: tuple[str, ...], limits: ResourceLimits) -> tu
         prefix = f"ulimit -St {seconds}; ulimit -Ht {seconds + 5}; "
     if limits.processes is not None and os.geteuid() != 0 and shell.endswith("/bash"):
         # Also counts threads, and before Linux 5.14 all of the user's processes: only a fallback for fast growth.
-        prefix += f"ulimit -u {max(_LEAST_TASKS, 4 * limits.processes)} 2>/dev/null; "
+        prefix += f"ulimit -u {max(_MIN_TASKS, 4 * limits.processes)} 2>/dev/null; "
     return (shell, option, f"{prefix}{script}", *rest)
 
 

@@ -18,10 +18,10 @@ from agentcli.core.text.lazy_pattern import lazy_pattern
 
 PREFIX = "agentcli-"
 _LOCK = "lock"
-_DEEPEST = 64
+_MAX_DEPTH = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_ONLY = getattr(os, "O_PATH", 0)
-_MOST_LEFTOVERS = 200
+_MAX_LEFTOVERS = 200
 
 
 class SessionFolder:
@@ -60,7 +60,7 @@ def remove_leftovers(root: Path) -> int:
     """Remove the folders of this user's killed sessions and return their number. Never raises."""
     removed = 0
     with contextlib.suppress(OSError), os.scandir(root) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(PREFIX)][:_MOST_LEFTOVERS]
+        names = [entry.name for entry in entries if entry.name.startswith(PREFIX)][:_MAX_LEFTOVERS]
         for name in names:
             with contextlib.suppress(OSError):
                 removed += _remove_if_abandoned(root / name)
@@ -123,7 +123,7 @@ class _Remover:
         if not is_folder:
             os.unlink(name, dir_fd=folder)
             return
-        if depth >= _DEEPEST:
+        if depth >= _MAX_DEPTH:
             self._number += 1
             os.rename(name, f"deep-{os.getpid()}-{self._number}", src_dir_fd=folder, dst_dir_fd=self._top)
             self.moved = True

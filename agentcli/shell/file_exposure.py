@@ -131,7 +131,7 @@ _LONG_VALUES = lazy_pattern(
 _UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
 """Flags that make ripgrep search hidden files, directly or because a glob or type matches them."""
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
-_MOST_IGNORE_BYTES = 65_536
+_MAX_IGNORE_BYTES = 65_536
 
 
 @frozen
@@ -225,7 +225,7 @@ def _may_be_unhidden(path: str) -> bool:
 
 def _text(path: Path) -> bytes | None:
     """Contents of an ignore file: empty if there is none, None if it is too long or not a regular file."""
-    data = read_bounded(path, _MOST_IGNORE_BYTES)
+    data = read_bounded(path, _MAX_IGNORE_BYTES)
     if isinstance(data, Unread):
         return b"" if data.reason is Reason.MISSING and not os.path.lexists(path) else None
     return data

@@ -29,11 +29,11 @@ def subcommand_index(words: Sequence[str]) -> int:
     return min(index, len(words))
 
 
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 _SECONDS = 1.0
-_MOST_REMEMBERED = 200
-_MOST_INDEX = 64 * 1024 * 1024
-_MOST_SUBMODULES = 20
+_MAX_REMEMBERED = 200
+_MAX_INDEX = 64 * 1024 * 1024
+_MAX_SUBMODULES = 20
 """Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """Mode 160000 as stored in the index."""
@@ -61,7 +61,7 @@ def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
         return judged.reason
     seen: dict[str, object] = {}
     reason = _judge(folder, git_program(key[1]), seen)
-    if len(_judged) >= _MOST_REMEMBERED:
+    if len(_judged) >= _MAX_REMEMBERED:
         _judged.clear()
     _judged[key] = _Judged(tuple(seen.items()), reason)
     return reason
@@ -99,7 +99,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
-            return _submodule_objection(place, found, program, seen, [_MOST_SUBMODULES])
+            return _submodule_objection(place, found, program, seen, [_MAX_SUBMODULES])
     # A bare repository; the caller recognises it by its files.
     return None
 
@@ -111,7 +111,7 @@ def _submodule_objection(
     checked."""
     index = git_dir / "index"
     seen[str(index)] = signature(index)
-    data = read_bounded(index, _MOST_INDEX)
+    data = read_bounded(index, _MAX_INDEX)
     if isinstance(data, Unread):
         return None if data.reason is Reason.MISSING else f"{index} cannot be read"
     # The index has no entry with a submodule's mode and no link to a shared index, so git need not be run.
@@ -228,19 +228,19 @@ def read_regular(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        data = os.read(descriptor, MOST_BYTES + 1)
+        data = os.read(descriptor, MAX_BYTES + 1)
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    return data if len(data) <= MOST_BYTES else None
+    return data if len(data) <= MAX_BYTES else None
 
 
 CONTROL_NAMES = frozenset(
     {"HEAD", "config", "config.worktree", "commondir", "gitdir", "objects", "refs", "packed-refs", "hooks", "info"}
 )
 _OBEYED_NAMES = re.compile(r"\.git(?!ignore\Z|keep\Z).*|\.lfsconfig", re.DOTALL | re.IGNORECASE)
-_MOST_ANCESTORS = 40
+_MAX_ANCESTORS = 40
 _hooks: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {}
 
 
@@ -277,7 +277,7 @@ def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) 
         if path == folder or path.startswith(folder + "/"):
             return True
     parent, name = os.path.split(path)
-    for _ancestor in range(_MOST_ANCESTORS):
+    for _ancestor in range(_MAX_ANCESTORS):
         if name in CONTROL_NAMES and completes_repository((name, *_present(parent))):
             return True
         if parent in roots or parent in ("", "/"):
@@ -296,7 +296,7 @@ def steers_git(paths: Iterable[str]) -> bool:
         parent, name = os.path.split(path)
         if _OBEYED_NAMES.fullmatch(name):
             return True
-        for _ancestor in range(_MOST_ANCESTORS):
+        for _ancestor in range(_MAX_ANCESTORS):
             if name in CONTROL_NAMES:
                 written.setdefault(parent, set()).add(name)
             if parent in ("", "/"):

@@ -42,7 +42,7 @@ def is_inside(path: str, folders: Iterable[Path]) -> bool:
     return links.is_below(path, map(links.real_path, folders))
 
 
-_MOST_BELOW = 4_000
+_MAX_BELOW = 4_000
 
 
 def paths_below(root: str) -> list[str] | None:
@@ -54,7 +54,7 @@ def paths_below(root: str) -> list[str] | None:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     found.append(entry.path)
-                    if len(found) > _MOST_BELOW:
+                    if len(found) > _MAX_BELOW:
                         return None
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
@@ -74,7 +74,7 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
     return bool(components) and (is_fixed(components) or (scripts and needs_asking(components)))
 
 
-_DEEPEST = 60
+_MAX_DEPTH = 60
 """Paths with more components than this are resolved as a whole instead of folder by folder."""
 
 
@@ -83,7 +83,7 @@ class Resolved(dict[str, str]):
 
     def __missing__(self, path: str) -> str:
         folder, name = os.path.split(path)
-        if not path.startswith("/") or name in ("", ".", "..") or path.count("/") > _DEEPEST:
+        if not path.startswith("/") or name in ("", ".", "..") or path.count("/") > _MAX_DEPTH:
             found = real_path(path)
         else:
             known = None if folder in self else _existing(path)
@@ -117,7 +117,7 @@ def _expression(base: str, pattern: str, *, ignore_case: bool) -> re.Pattern[str
     return re.compile(re.escape(base.rstrip("/")) + body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
-LONGEST_PATH = 8_192
+MAX_PATH_LENGTH = 8_192
 """In characters: twice what Linux can open. Bounds the cost of matching."""
 
 
@@ -135,7 +135,7 @@ class PathPattern:
 
     def matches(self, path: str, *, strict: bool, resolve: Callable[[str], str] = real_path) -> bool:
         """Whether the pattern matches a path. `resolve` may cache results for one decision."""
-        if len(path) > LONGEST_PATH:
+        if len(path) > MAX_PATH_LENGTH:
             return not strict
         expressions = self.expressions(strict=strict, resolve=resolve)
         results = (any(e.fullmatch(given) for e in expressions) for given in (os.path.normpath(path), resolve(path)))
@@ -172,8 +172,8 @@ class PathPattern:
         return base, pattern or "**"
 
 
-_MOST_ENTRIES = 2_000
-_MOST_MATCHES = 2_000
+_MAX_ENTRIES = 2_000
+_MAX_MATCHES = 2_000
 
 
 def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
@@ -182,7 +182,7 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
     A bracket expression matches any character here, because its meaning depends on the locale.
     """
     loosened = re.sub(r"\[(?:[!^]?\]?[^\]/]*)\]", "?", pattern)
-    if "**" in loosened or "[" in loosened or len(loosened) > LONGEST_PATH:
+    if "**" in loosened or "[" in loosened or len(loosened) > MAX_PATH_LENGTH:
         return None
     absolute = loosened.startswith("/")
     found = ["/" if absolute else ""]
@@ -201,7 +201,7 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
             # .*
             fitting = (name for name in (*names, ".", "..") if expression.fullmatch(name))
             matches += [os.path.join(prefix, n) for n in fitting if component[0] == "." or n[0] != "."]  # noqa: PTH118
-            if len(matches) > _MOST_MATCHES:
+            if len(matches) > _MAX_MATCHES:
                 return None
         found = matches
     return [name for name in found if os.path.lexists(os.path.join(folder, name))]  # noqa: PTH118
@@ -213,7 +213,7 @@ def _names(folder: str) -> list[str] | None:
         with os.scandir(folder) as entries:
             for entry in entries:
                 names.append(entry.name)
-                if len(names) > _MOST_ENTRIES:
+                if len(names) > _MAX_ENTRIES:
                     return None
     except OSError:
         return []

@@ -17,16 +17,16 @@ from agentcli.core.git.run import git_settings, run_git
 from agentcli.core.processes.own_programs import find_program
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
-MOST_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 """Entries of folders that one search looks at."""
-MOST_FOUND = 400
+MAX_FOUND = 400
 KEPT_SECONDS = 5.0
 _MAX_KEPT = 64
 """Cached searches of `RestrictedFiles`."""
 _SKIPPED = frozenset({".git"})
 """Folders with very many entries, searched only if a rule names them."""
 _WILD = lazy_pattern(r"[*?\[{]")
-_LEAST_DEPTH = 3
+_MIN_DEPTH = 3
 """Path components that the literal beginning of a rule needs to be searched. That of `~/**/.env` is too large a folder;
 only the analysis of a command's text covers such rules."""
 
@@ -77,7 +77,7 @@ class DeniedFiles:
         single = [path for path in self._single if path.exists() and self._hides(str(path))]
         below = find_denied([str(folder) for folder in self._folders], self._specs, self._hides)
         found = (*single, *below.paths)
-        return DeniedMatches(found[:MOST_FOUND], below.complete and len(found) <= MOST_FOUND)
+        return DeniedMatches(found[:MAX_FOUND], below.complete and len(found) <= MAX_FOUND)
 
 
 class RestrictedFiles:
@@ -118,8 +118,8 @@ def find_denied(folders: list[str], specs: tuple[str, ...], hides: Callable[[str
                 found.append(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False) and entry.name not in skipped:
                 waiting.append(entry.path)
-        if entry_count > MOST_ENTRIES or len(found) >= MOST_FOUND:
-            return DeniedMatches(tuple(found[:MOST_FOUND]), complete=False)
+        if entry_count > MAX_ENTRIES or len(found) >= MAX_FOUND:
+            return DeniedMatches(tuple(found[:MAX_FOUND]), complete=False)
     return DeniedMatches(tuple(found))
 
 
@@ -149,15 +149,15 @@ def _outside_places(specs: Iterable[str], home: Path | None) -> tuple[list[Path]
         literal = next((parent for parent in (path, *path.parents) if not _WILD.search(str(parent))), None)
         if literal == path:
             paths.append(path)
-        elif literal is not None and len(literal.parts) >= _LEAST_DEPTH and literal != home:
+        elif literal is not None and len(literal.parts) >= _MIN_DEPTH and literal != home:
             folders.append(literal)
     return paths, folders
 
 
 _SECONDS = 1.0
 """Timeout of one lookup, during which the program waits. Most take a few milliseconds."""
-_MOST_NAMES = 200
-_MOST_REFS = 2_000
+_MAX_NAMES = 200
+_MAX_REFS = 2_000
 _MAX_KEPT_STATES = 16
 _HISTORY = ("log", "--all", "--reflog", "--full-history", "-m", "--no-renames", "--no-ext-diff", "--no-textconv",
             "--no-show-signature", "--format=", "--name-only", "-z")  # fmt: skip
@@ -210,7 +210,7 @@ def _matching(
         for base in dict.fromkeys(bases):
             paths = (f"{base.rstrip('/')}/{name}" for name in names)
             found.update((path, None) for path in paths if path not in found and hides(path))
-    return tuple(found)[:_MOST_NAMES]
+    return tuple(found)[:_MAX_NAMES]
 
 
 def has_tracked_files(
@@ -274,7 +274,7 @@ def _state(top: str) -> tuple[object, ...] | None:
                 seen.append((entry.path, _stamp(Path(entry.path))))
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-            if len(seen) > _MOST_REFS:
+            if len(seen) > _MAX_REFS:
                 return None
     return tuple(seen)
 

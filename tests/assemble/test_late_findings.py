@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_repository_behind_decoys_is_reported_with_the_next_event(
     contained: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inventory, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
     async with contained.commands(f"{DECOYS}; {plant(contained.root / 'ran')}") as session:
         await session.run()
         assert session.asked == []
@@ -28,7 +28,7 @@ async def test_a_repository_behind_decoys_is_reported_with_the_next_event(
 async def test_a_repository_behind_decoys_does_not_outlive_the_session(
     contained: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inventory, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
     async with contained.commands(f"{DECOYS}; {plant(contained.root / 'ran')}") as session:
         await session.run()
     assert (contained.path / PLACE).is_dir()

@@ -151,7 +151,7 @@ def test_an_ignore_file_that_brings_hidden_files_back_makes_ripgrep_ask(project:
 
 
 def test_a_folder_with_too_many_files_asks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restricted_files, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(restricted_files, "MAX_ENTRIES", 2)
     assert "too many files" in decide(policy("Read(other.txt)"), "grep -r x .", project).reason
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.permissions.rules import parse_rule
-from agentcli.shell.parser.words import MOST_VALUES
+from agentcli.shell.parser.words import MAX_VALUES
 from agentcli.shell.paths import PathPattern, is_protected
 from tests.support.tables import each_row
 
@@ -98,7 +98,7 @@ def test_a_deny_rule_sees_a_command_anywhere(command: str) -> None:
 
 
 def test_a_deny_rule_sees_every_value_of_a_loop_that_may_be_allowed() -> None:
-    names = [f"f{number}" for number in range(MOST_VALUES)]
+    names = [f"f{number}" for number in range(MAX_VALUES)]
     command = f"for f in {' '.join(names)}; do mv $f x; done"
     assert [name for name in names if not parse_rule(f"Bash(mv {name} *)").matches_somewhere(command)] == []
 

@@ -89,7 +89,7 @@ async def test_what_a_command_planted_is_looked_at_in_a_thread(session: Box, mon
 
 
 async def test_many_folders_are_searched_in_a_thread(session: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_FOLDERS_AT_ONCE", 5)
+    monkeypatch.setattr(guard, "MAX_FOLDERS_AT_ONCE", 5)
     for number in range(10):
         (session.project / str(number)).mkdir()
     await prepare(session)
@@ -99,7 +99,7 @@ async def test_many_folders_are_searched_in_a_thread(session: Box, monkeypatch: 
 
 
 async def test_a_folder_with_many_entries_is_listed_in_a_thread(session: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_ENTRIES_AT_ONCE", 50)
+    monkeypatch.setattr(guard, "MAX_ENTRIES_AT_ONCE", 50)
     await prepare(session)
     with counted(monkeypatch) as found:
         await session.run("touch {1..60}")

@@ -36,9 +36,9 @@ def notices(launcher: BubblewrapLauncher) -> str:
 
 @pytest.fixture(autouse=True)
 def few_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventory, "MOST_FOLDERS", 20)
-    monkeypatch.setattr(guard, "MOST_FOLDERS_AT_ONCE", 20)
-    monkeypatch.setattr(inventory, "MOST_SECONDS", 20.0)
+    monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
+    monkeypatch.setattr(guard, "MAX_FOLDERS_AT_ONCE", 20)
+    monkeypatch.setattr(inventory, "MAX_SECONDS", 20.0)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_files_created_by_a_later_command_during_the_search_are_checked_wi
 
 
 async def test_an_unfinished_search_is_reported(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_FOLDERS", 30)
+    monkeypatch.setattr(guard, "MAX_FOLDERS", 30)
     launcher = box.launcher()
     await box.run(DECOYS, context=box.context(launcher))
     launcher.close()

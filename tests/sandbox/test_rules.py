@@ -198,7 +198,7 @@ def test_the_search_is_bounded_and_kept_for_a_while(tmp_path: Path, monkeypatch:
     assert search() == ()
     now[0] = restricted_files.KEPT_SECONDS
     assert search() == (tmp_path / ".env",)
-    monkeypatch.setattr(restricted_files, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(restricted_files, "MAX_ENTRIES", 0)
     now[0] *= 2
     search()
     assert not search.complete

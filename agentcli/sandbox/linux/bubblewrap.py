@@ -32,7 +32,7 @@ from agentcli.sandbox.linux.probe import Ability
 from agentcli.sandbox.linux.processes import SandboxProcesses
 from agentcli.sandbox.linux.seccomp import seccomp_filter
 from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.sandbox.quarantine.guard import MOST_FINDINGS, MOST_SECONDS, Guard, LateSearch, Watched, inner_folders
+from agentcli.sandbox.quarantine.guard import MAX_FINDINGS, MAX_SECONDS, Guard, LateSearch, Watched, inner_folders
 from agentcli.sandbox.quarantine.inventory import Inventory, TakesLonger, change_time
 from agentcli.sandbox.quarantine.protected import Protection, protection, uses_git
 from agentcli.sandbox.secrets import VARIABLES
@@ -158,7 +158,7 @@ class BubblewrapLauncher(Launcher):
             stopped_for=cleanup.stopped_for,
             terminate=cleanup.terminate,
             watch=guard.descriptor,
-            look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
+            look=lambda: guard.look() > (0 if rules.strict else MAX_FINDINGS),
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
         )
@@ -314,7 +314,7 @@ class BubblewrapLauncher(Launcher):
             if guard.is_cut:
                 self._late_search.add(guard)
                 if self.rules.strict:
-                    self._late_search.wait(MOST_SECONDS)
+                    self._late_search.wait(MAX_SECONDS)
                     findings += tuple(iter(self._late_search.take_finding, None))
             return findings
         finally:

@@ -14,9 +14,9 @@ import signal
 import threading
 from pathlib import Path
 
-_LONGEST_WAIT = 1.0
+_MAX_WAIT = 1.0
 _MOMENT = 0.001
-_MOST_PROCESSES = 10_000
+_MAX_PROCESSES = 10_000
 
 
 class SandboxProcesses:
@@ -48,7 +48,7 @@ class SandboxProcesses:
             return False
         reached = False
         waiting = _children(first)
-        for _process in range(_MOST_PROCESSES):
+        for _process in range(_MAX_PROCESSES):
             if not waiting:
                 break
             process = waiting.pop()
@@ -61,7 +61,7 @@ class SandboxProcesses:
     def wait_until_gone(self) -> None:
         """Wait for all processes after bubblewrap has ended: the rest is being killed, but could still write for a
         moment."""
-        self._wait(_LONGEST_WAIT)
+        self._wait(_MAX_WAIT)
 
     def is_gone(self) -> bool:
         """Like `wait_until_gone`, for the event loop: waits only for a moment and returns whether all have ended."""

@@ -43,13 +43,13 @@ from agentcli.sandbox.quarantine.store import (
 )
 from agentcli.shell.git_config import CONTROL_NAMES, completes_repository, pointed_at, points_back, read_regular
 
-MOST_FOLDERS_AT_ONCE = 200
+MAX_FOLDERS_AT_ONCE = 200
 """Number of folders that `finish` checks within a millisecond."""
-MOST_ENTRIES_AT_ONCE = 5_000
+MAX_ENTRIES_AT_ONCE = 5_000
 """Maximum entries of a changed folder that is listed on the event loop."""
-MOST_FINDINGS = 20
+MAX_FINDINGS = 20
 """Number of findings after which the command is stopped."""
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 """How often a repository that keeps changing is judged. After that it stays unknown until the command that changes it
 ends."""
 _TOO_LARGE = (
@@ -161,7 +161,7 @@ class Guard:
         self.ended = change_time()
         with self._lock:
             self._quick, self._at_once = False, at_once
-            if self._inventory.size > MOST_FOLDERS_AT_ONCE or not self._inventory.complete:
+            if self._inventory.size > MAX_FOLDERS_AT_ONCE or not self._inventory.complete:
                 self._look_closely()
             for path in sorted(self._missing, key=str):
                 self._planted(path)
@@ -172,7 +172,7 @@ class Guard:
             self._was_complete = self._inventory.complete
             walk = FolderWalk(self.began)
             if at_once:
-                walk.may_continue, walk.most_entries = _few_folders, MOST_ENTRIES_AT_ONCE
+                walk.may_continue, walk.most_entries = _few_folders, MAX_ENTRIES_AT_ONCE
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
             if walk.unread:
@@ -268,7 +268,7 @@ class Guard:
     def _check(self, repository: Repository) -> None:
         if repository.path in self._covered:
             return
-        for _attempt in range(_MOST_ATTEMPTS):
+        for _attempt in range(_MAX_ATTEMPTS):
             state, known = state_of(repository), self._inventory.known(repository.path)
             if known == state:
                 return
@@ -404,7 +404,7 @@ class Guard:
 
 
 def _few_folders(count: int) -> bool:
-    if count > MOST_FOLDERS_AT_ONCE:
+    if count > MAX_FOLDERS_AT_ONCE:
         raise TakesLonger
     return True
 
@@ -462,8 +462,8 @@ def _worktree_objection(folder: Path, inside: Iterable[Path]) -> str | None:
     return None
 
 
-MOST_FOLDERS = 500_000
-MOST_SECONDS = 120.0
+MAX_FOLDERS = 500_000
+MAX_SECONDS = 120.0
 _SLICE = 100
 """Folders between two pauses; takes a millisecond or two."""
 _PAUSE = 0.005
@@ -562,11 +562,11 @@ class LateSearch:
         return any(guard.ended <= later.began <= newest for later in tuple(self._running))
 
     def _walk(self, since: int) -> FolderWalk:
-        deadline = time.monotonic() + MOST_SECONDS
+        deadline = time.monotonic() + MAX_SECONDS
 
         def may_continue(folders: int) -> bool:
             if folders % _SLICE == 0 and not self._hurry.is_set():
                 self._hurry.wait(_PAUSE)
-            return not self._stopped and folders < MOST_FOLDERS and time.monotonic() <= deadline
+            return not self._stopped and folders < MAX_FOLDERS and time.monotonic() <= deadline
 
         return FolderWalk(since, may_continue)

@@ -20,11 +20,11 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.shell.git_config import completes_repository, read_regular
 
-MOST_FOLDERS = 20_000
-MOST_SECONDS = 0.5
-_MOST_KEPT = 100_000
+MAX_FOLDERS = 20_000
+MAX_SECONDS = 0.5
+_MAX_KEPT = 100_000
 """Maximum cached folders; others are read again by each walk."""
-_MOST_REPORTED = 3
+_MAX_REPORTED = 3
 _LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
 _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE: the clock that change times are taken from, so that both can be compared exactly."""
@@ -85,13 +85,13 @@ class FolderWalk:
         self.most_entries = sys.maxsize
         """Maximum entries of one folder; beyond it `TakesLonger` is raised."""
         self.is_late = may_continue is not None
-        deadline = time.monotonic() + MOST_SECONDS
-        self.may_continue = may_continue or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
+        deadline = time.monotonic() + MAX_SECONDS
+        self.may_continue = may_continue or (lambda count: count < MAX_FOLDERS and time.monotonic() <= deadline)
 
     @property
     def is_flooded(self) -> bool:
         """Whether the walk was cut short because of folders that the command itself made or changed."""
-        return not self.complete and self.changed > MOST_FOLDERS // 2
+        return not self.complete and self.changed > MAX_FOLDERS // 2
 
 
 class Inventory:
@@ -129,7 +129,7 @@ class Inventory:
         found = [path for path, signature in walk.unread.items() if signature[3] >= began]
         if found:
             self._unseen = self.unseen_since(began)
-        return found[:_MOST_REPORTED]
+        return found[:_MAX_REPORTED]
 
     def is_first_cut(self) -> bool:
         """Whether no incomplete walk has been reported yet; marks it as reported."""
@@ -169,7 +169,7 @@ class Inventory:
             folder = None if path in fresh or path in self._excluded else self._look(path, walk)
             if folder is None:
                 continue
-            if len(fresh) < _MOST_KEPT:
+            if len(fresh) < _MAX_KEPT:
                 fresh[path] = folder
             is_changed = folder.signature[3] >= since
             if is_changed:
@@ -189,7 +189,7 @@ class Inventory:
 
     def _keep(self, fresh: dict[str, _Folder], *, complete: bool) -> None:
         with self._guard:
-            if complete or len(self._folders) > _MOST_KEPT:
+            if complete or len(self._folders) > _MAX_KEPT:
                 self._folders = fresh
             else:
                 self._folders.update(fresh)

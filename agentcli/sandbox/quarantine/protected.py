@@ -34,12 +34,12 @@ HOME_FILES: tuple[str, ...] = (
 REBASE_TODO = "rebase-merge/git-rebase-todo"
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
-_MOST_MODULES = 16
+_MAX_MODULES = 16
 """Maximum submodules, and maximum linked worktrees. Each takes five mounts of 0.1 to 0.3 ms; beyond the limit they are
 read-only as a whole."""
-_MOST_POINTERS = 16
-_MOST_FOLDERS = 300
-_DEEPEST = 6
+_MAX_POINTERS = 16
+_MAX_FOLDERS = 300
+_MAX_DEPTH = 6
 
 _GIT_PROGRAMS = ("git", "gh", "jj", "tig", "lazygit", "hub")
 _USES_GIT = lazy_pattern(rf"(?<![\w./-])(?:[\w./-]*/)?(?:{'|'.join(_GIT_PROGRAMS)})(?![\w./-])")
@@ -309,7 +309,7 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
     contents: list[Path] = []
     folders = [repository]
     modules = _modules(repository / "modules")
-    if len(modules) > _MOST_MODULES:
+    if len(modules) > _MAX_MODULES:
         read_only.append(repository / "modules")
     else:
         folders += modules
@@ -321,8 +321,8 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
             elif name in ("hooks", "config", "config.worktree", "commondir"):
                 missing.append(folder / name)
         _add_todo(folder, missing, contents)
-    linked = list(islice((repository / "worktrees").glob("*/"), _MOST_MODULES + 1))
-    if len(linked) > _MOST_MODULES and verbs.isdisjoint(_MAKING):
+    linked = list(islice((repository / "worktrees").glob("*/"), _MAX_MODULES + 1))
+    if len(linked) > _MAX_MODULES and verbs.isdisjoint(_MAKING):
         read_only.append(repository / "worktrees")
         linked = []
     for worktree in linked:
@@ -362,9 +362,9 @@ def _modules(root: Path) -> list[Path]:
                 found.append(path)
                 path /= "modules"
             waiting.append((path, depth + 1))
-        if looked > _MOST_FOLDERS or depth > _DEEPEST:
-            return found + [root] * (_MOST_MODULES + 1)
-        if len(found) > _MOST_POINTERS:
+        if looked > _MAX_FOLDERS or depth > _MAX_DEPTH:
+            return found + [root] * (_MAX_MODULES + 1)
+        if len(found) > _MAX_POINTERS:
             break
     return found
 
@@ -375,9 +375,9 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
     Git runs what is configured there, even if the user only inspects the outer repository.
     """
     named: list[Path] = []
-    for module in _modules(repository / "modules")[:_MOST_POINTERS]:
+    for module in _modules(repository / "modules")[:_MAX_POINTERS]:
         named += [module / value / ".git" for value in _worktrees_named(module)]
-    for file in islice((repository / "worktrees").glob("*/gitdir"), _MOST_POINTERS):
+    for file in islice((repository / "worktrees").glob("*/gitdir"), _MAX_POINTERS):
         with contextlib.suppress(OSError):
             named.append(Path(read_start(file).strip()))
     found = []

@@ -26,9 +26,9 @@ CONTENT = "content"
 _MOST = (256 * 1024 * 1024, 20_000)
 """Maximum bytes and entries that are copied between file systems."""
 _QUICK = (1024 * 1024, 100)
-_MOST_DIGESTED = 16 * 1024 * 1024
-_MOST_NAMES_DIGESTED = 1_000
-_DEEPEST = 200
+_MAX_DIGESTED = 16 * 1024 * 1024
+_MAX_NAMES_DIGESTED = 1_000
+_MAX_DEPTH = 200
 """Maximum folder depth: far more than programs create, far below the recursion limit."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -211,7 +211,7 @@ def _copy(parent: int, name: str, target: Path, left: list[int], depth: int = 0)
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     left[1] -= 1
     left[0] -= found.st_size if stat.S_ISREG(found.st_mode) else 0
-    if min(left) < 0 or depth > _DEEPEST:
+    if min(left) < 0 or depth > _MAX_DEPTH:
         raise TooLarge(errno.EFBIG, "too large for quarantine", name)
     if stat.S_ISLNK(found.st_mode):
         target.symlink_to(os.readlink(name, dir_fd=parent))
@@ -236,7 +236,7 @@ def _digest(path: Path) -> str:
     A process working in the folder can still change it, so links are not followed and pipes are not opened.
     """
     digest = hashlib.sha256()
-    left, names = _MOST_DIGESTED, _MOST_NAMES_DIGESTED
+    left, names = _MAX_DIGESTED, _MAX_NAMES_DIGESTED
     waiting = [str(path)]
     while waiting and left > 0 and names > 0:
         found = waiting.pop()

@@ -42,9 +42,9 @@ from agentcli.shell.parser.strict_parser import (
 from agentcli.shell.parser.words import NAME, NOT_KNOWN, NUMBER
 from agentcli.shell.paths import expanded_pattern
 
-_MOST_WORDS = 400
+_MAX_WORDS = 400
 """A command with more words needs approval, to avoid looking up every word on disk."""
-_MOST_FOLDERS = 12
+_MAX_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
     "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
@@ -331,7 +331,7 @@ class _CommandAnalysis:
             moved.append(target)
             if folder in self._likely:
                 likely.append(target)
-        if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
+        if reason is not None or not moved or len({*self._seen, *moved}) > _MAX_FOLDERS:
             self._certain = self._seen = self._likely = ()
             return reason or "the folder it would run in is unknown"
         enterable = all(os.path.isdir(folder) and os.access(folder, os.X_OK) for folder in likely)  # noqa: PTH112
@@ -380,7 +380,7 @@ def objection_here(
         if not all(place.holds(folder) for folder in folders):
             return f"{words[2]} is outside the working directories"
         words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
-    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to check")
+    reason = objection(words) or (None if len(words) <= _MAX_WORDS else "it has too many words to check")
     if reason is not None:
         return reason
     # A search may show restricted files that its text does not name.

@@ -15,8 +15,8 @@ from agentcli.shell.commands.read_only_table import STEERED_BY
 from agentcli.shell.git_config import steers_git
 from agentcli.shell.paths import expanded_pattern
 
-MOST_REMOVED = 10
-_MOST_OPERANDS = 200
+MAX_REMOVED = 10
+_MAX_OPERANDS = 200
 _FLAGS = {
     "mkdir": r"-[pv]+|--parents|--verbose",
     "touch": r"-[acm]+",
@@ -74,7 +74,7 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
         if found is None:
             return None
         operands += found
-    if not operands or len(operands) > _MOST_OPERANDS:
+    if not operands or len(operands) > _MAX_OPERANDS:
         return None
     match words[0]:
         case "mkdir" | "touch" | "tee":
@@ -95,7 +95,7 @@ def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
 
 def is_plain_removal(paths: Sequence[str]) -> bool:
     folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
-    return not folders and len(paths) <= MOST_REMOVED
+    return not folders and len(paths) <= MAX_REMOVED
 
 
 def _transfer(program: str, operands: list[str]) -> CommandChanges | None:
@@ -153,7 +153,7 @@ def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> CommandC
                 return None
             operands += found
     harmless = all(sed_only_prints(script) or _SED_TEXT.fullmatch(script) for script in scripts)
-    if suffix is None or script_next or not scripts or not harmless or not 0 < len(operands) <= _MOST_OPERANDS:
+    if suffix is None or script_next or not scripts or not harmless or not 0 < len(operands) <= _MAX_OPERANDS:
         return None
     copies = [path + suffix for path in operands] if suffix else []
     return CommandChanges((*operands, *copies), tuple(operands))
@@ -177,7 +177,7 @@ _USES_NO_FILES = frozenset({"echo", "printf", "true", "false", ":", "exit", "sle
     *("read", "export", "set")
 }
 
-_MOST_TARGETS = 200
+_MAX_TARGETS = 200
 _CLAUSE = "an earlier part changes files that this part may use"
 
 
@@ -232,7 +232,7 @@ class EarlierEffects:
         self._note_targets(self._written(part, changes=changes) if plain else None)
 
     def _note_targets(self, paths: list[str] | None) -> None:
-        if paths is None or self._steers_git or len(self._targets) + len(paths) > _MOST_TARGETS:
+        if paths is None or self._steers_git or len(self._targets) + len(paths) > _MAX_TARGETS:
             self._steers_git = True
             return
         self._targets += (self._resolve(path) for path in paths)

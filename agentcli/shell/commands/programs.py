@@ -22,7 +22,7 @@ from agentcli.shell.paths import real_path
 if TYPE_CHECKING:
     from agentcli.shell.command_context import CommandContext
 
-_MOST_BYTES = 200_000
+_MAX_BYTES = 200_000
 _BUILT_IN = frozenset(
     "cd echo printf test [ [[ true false : pwd type command builtin exit time read export set".split()  # noqa: SIM905
 )
@@ -142,7 +142,7 @@ def _npm_setting(path: Path) -> str | None:
 
 def _bounded_text(path: Path) -> str | None:
     """The text of a small file, empty if there is none; None if it is too large or unreadable."""
-    data = read_bounded(path, _MOST_BYTES)
+    data = read_bounded(path, _MAX_BYTES)
     if isinstance(data, Unread):
         return "" if data.reason is Reason.MISSING and not os.path.lexists(path) else None
     try:

@@ -60,9 +60,9 @@ _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _TRIGGERS = _REMOVERS | {"find"}
 _FIND_NAMES = lazy_pattern(r"-(?:i?name|i?path|i?regex|i?wholename)\Z")
 _FIND_FILTERS = lazy_pattern(r"-(?:empty|[acm]time|[acm]min|size|newer\w*)\Z")
-_MOST_FINDS = 40
-_MOST_PATTERNS = 60
-_MOST_TARGETS = 2_000
+_MAX_FINDS = 40
+_MAX_PATTERNS = 60
+_MAX_TARGETS = 2_000
 _LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
 """Programs that select names by content or attributes, so their output is never a whole folder tree."""
 _UNKNOWN = lazy_pattern(
@@ -89,18 +89,18 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
     bases = [str(cwd)]
     # A later `rm -rf *` works in the folder that a `cd` of the same command leads to.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
-    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MOST_FINDS]]
+    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MAX_FINDS]]
     removes, patterns = False, 0
     for segment, words in zip(found, segments, strict=True):
         targets, removing = _targets(words if segment.anywhere else words[:1], words)
         removes = removes or removing
         targets = list(dict.fromkeys(targets))
-        if len(targets) > _MOST_TARGETS:
+        if len(targets) > _MAX_TARGETS:
             return "more files than can be checked"
         for target in targets:
             patterns += any(character in target for character in "*?[")
             # Each pattern costs a directory listing.
-            if patterns > _MOST_PATTERNS:
+            if patterns > _MAX_PATTERNS:
                 return "more files than can be checked"
             # `~name` is the home folder of another user.
             if re.match(r"~[^/]", target) or any(_meets(base, target, cwd, home, essential) for base in bases):
@@ -120,7 +120,7 @@ def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
             return targets + [argument for argument in words[index + 1 :] if not argument.startswith("-")], True
         if program == "find":
             finds += 1
-            arguments = words[index + 1 :] if finds <= _MOST_FINDS else []
+            arguments = words[index + 1 :] if finds <= _MAX_FINDS else []
             if _find_removes_all(arguments):
                 targets += _find_roots(arguments)
     return targets, False

@@ -28,7 +28,7 @@ from agentcli.shell.paths import expanded_pattern
 if TYPE_CHECKING:
     from agentcli.shell.command_context import CommandContext
 
-_MOST_VARIANTS = 200
+_MAX_VARIANTS = 200
 _MATCHED = re.compile(f"({UNQUOTED}*){MATCH}([^{MATCH_END}]*){MATCH_END}")
 _OF_PLACE = re.compile(f"({UNQUOTED}*)([{PWD}{HOME}{TEMP}])")
 
@@ -51,7 +51,7 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Comman
             _check_literal(word, folder, place)
         choices.append(values)
         count *= len(values)
-        if count > _MOST_VARIANTS:
+        if count > _MAX_VARIANTS:
             raise NotResolved("its patterns match too many files to check")
     return [Variant(words, variant.globs) for words in product(*choices)]
 
@@ -98,7 +98,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext
                     raise NotResolved("an unquoted variable can expand to several words")
                 following.append(before + found[2] + after)
         texts = list(dict.fromkeys(following))
-        if len(texts) > _MOST_VARIANTS:
+        if len(texts) > _MAX_VARIANTS:
             raise NotResolved("its patterns match too many files to check")
     return texts
 

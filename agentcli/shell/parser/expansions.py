@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.shell.parser.programs import prints_names
 from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
-from agentcli.shell.parser.syntax_tree import MOST_VALUES, descendants, shortened, text_of
+from agentcli.shell.parser.syntax_tree import MAX_VALUES, descendants, shortened, text_of
 from agentcli.shell.parser.words import (
     INTEGER,
     NAME,
@@ -61,7 +61,7 @@ class Expansions:
             return read_expanded(text, node.start_byte, outermost, self._evaluate, assigned=assigned)
         except Refused:
             if self._overflowed:
-                raise Refused(f"${self._overflowed} has more than {MOST_VALUES} values") from None
+                raise Refused(f"${self._overflowed} has more than {MAX_VALUES} values") from None
             raise
 
     def _evaluate(self, node: Node) -> list[str]:

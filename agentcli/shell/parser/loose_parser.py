@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.parser.syntax_tree import MOST_VALUES, Unparsable, descendants, parse, shortened, text_of
+from agentcli.shell.parser.syntax_tree import MAX_VALUES, Unparsable, descendants, parse, shortened, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -210,7 +210,7 @@ def _without_commands(node: Node) -> str:
 def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
     """Each command of the tree with its words expanded as far as possible."""
     values = _assigned(root)
-    rounds = range(min(max(map(len, values.values()), default=1), MOST_VALUES))
+    rounds = range(min(max(map(len, values.values()), default=1), MAX_VALUES))
     found: dict[str, None] = {}
     for node in descendants(root):
         if node.type not in ("command", "declaration_command") or node.id in left_out:

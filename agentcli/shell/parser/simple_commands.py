@@ -115,7 +115,7 @@ class Cursor:
 
 _PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_VARIANTS = 32
+_MAX_VARIANTS = 32
 _BRACES = re.compile(
     r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
 )
@@ -344,7 +344,7 @@ def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
 def _variants(words: list[list[Alternative]]) -> list[Variant]:
     found: list[Variant] = []
     for choice in product(*words):
-        if len(found) >= _MOST_VARIANTS:
+        if len(found) >= _MAX_VARIANTS:
             raise Refused("its variables have too many possible values to check")
         flat = [word for alternative in choice for word in alternative]
         globs = frozenset(index for index, word in enumerate(flat) if word.glob)

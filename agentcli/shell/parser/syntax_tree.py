@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-MOST_BYTES = 20_000
-MOST_NODES = 4_000
-MOST_DEPTH = 60
-MOST_PIPES = 400
+MAX_BYTES = 20_000
+MAX_NODES = 4_000
+MAX_DEPTH = 60
+MAX_PIPES = 400
 """Maximum nesting: each level costs as much as all levels before it."""
-MOST_VALUES = 32
+MAX_VALUES = 32
 """Maximum values of one variable that are tracked; each of them is checked."""
 _CPU_SECONDS = 0.1
 _PIECE = 256
@@ -34,7 +34,7 @@ class Unparsable(str):
 
 def too_long(command: str) -> bool:
     """Whether a text exceeds the size limit; fast for any length."""
-    return len(command) > MOST_BYTES or len(command.encode("utf-8", "replace")) > MOST_BYTES
+    return len(command) > MAX_BYTES or len(command.encode("utf-8", "replace")) > MAX_BYTES
 
 
 def parse(command: str) -> Node | Unparsable:
@@ -43,15 +43,15 @@ def parse(command: str) -> Node | Unparsable:
         source = command.encode("utf-8")
     except UnicodeEncodeError:
         return Unparsable("it contains invalid characters")
-    if len(source) > MOST_BYTES:
+    if len(source) > MAX_BYTES:
         return Unparsable("it is too long to check")
-    if source.count(b"|") > MOST_PIPES:
+    if source.count(b"|") > MAX_PIPES:
         return Unparsable("it is too complex to check")
     try:
         root = _tree(source)
     except TimeoutError:
         return Unparsable("it is too complex to check")
-    if root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
+    if root.descendant_count > MAX_NODES or _deeper(root, MAX_DEPTH):
         return Unparsable("it is too complex to check")
     if root.has_error:
         return Unparsable("it cannot be parsed")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.parser.syntax_tree import MOST_VALUES
+from agentcli.shell.parser.syntax_tree import MAX_VALUES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -90,7 +90,7 @@ class Variables:
         for value in values:
             if value not in known:
                 known.append(value)
-        if len(known) > MOST_VALUES:
+        if len(known) > MAX_VALUES:
             known[:] = [UNKNOWN]
             self.overflowed.add(name)
         self.defined.add(name)
@@ -163,7 +163,7 @@ _TILDE = re.compile(r"(?:\A|[:=])~")
 _HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LETTERS = frozenset("LMN")
 _SPECIAL_IN_PATTERNS = re.compile(r"[*?\[\]\\]")
-_MOST_ALTERNATIVES = 32
+_MAX_ALTERNATIVES = 32
 
 
 def read_word(source: str) -> tuple[str, bool]:
@@ -262,7 +262,7 @@ def read_expanded(
         raise Refused("its syntax cannot be checked")
     found: list[Alternative] = []
     for values in product(*(piece.values for piece in pieces)):
-        if len(found) >= _MOST_ALTERNATIVES:
+        if len(found) >= _MAX_ALTERNATIVES:
             raise Refused("its variables have too many possible values to check")
         found.append(_assembled(pieces, values, assigned=assigned))
     return list(dict.fromkeys(found))

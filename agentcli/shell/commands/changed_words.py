@@ -64,8 +64,8 @@ def counted_text(parts: Sequence[CommandPart | None]) -> str | None:
         start = unwrapped(command.words).start
         inner = command.words[start:]
         prints = _prints(inner) and not taken and not _is_used_later(known, index)
-        inert = frozenset(range(1, len(inner))) if prints else _inert(inner)
-        lines.append(" ".join(text for i, text in enumerate(command.sources) if i - start not in inert))
+        unchanged = frozenset(range(1, len(inner))) if prints else _unchanged(inner)
+        lines.append(" ".join(text for i, text in enumerate(command.sources) if i - start not in unchanged))
         for redirection in command.redirections:
             is_text = redirection.kind == "text"
             if (
@@ -109,7 +109,7 @@ def _is_used_later(parts: Sequence[CommandPart], index: int) -> bool:
     return False
 
 
-def _inert(words: tuple[str, ...]) -> frozenset[int]:
+def _unchanged(words: tuple[str, ...]) -> frozenset[int]:
     """Indexes of the words that do not name anything the command changes."""
     program = words[0].rpartition("/")[2]
     if program == "find":
