@@ -299,13 +299,8 @@ def _join(verdicts: Sequence[PostToolVerdict]) -> PostToolVerdict:
     return PostToolVerdict(stopping.stop, context, stopping.by)
 
 
-@frozen
-class Lookup:
-    """Blocking work for an attachment."""
-
-    work: Callable[[], object]
-    is_brief: bool = False
-    """Whether it only checks a few files on local disks, so that it can run on the event loop."""
+Lookup = Callable[[], object]
+"""Blocking work for an attachment."""
 
 
 class Attachments:

@@ -180,13 +180,6 @@ class _Group:
     files: list[InstructionFile] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     looked_at: dict[str, Stamp] = field(default_factory=dict)
-    link_targets: set[str] = field(default_factory=set)
-    """Real paths of files that were reached through links."""
-
-    @property
-    def places(self) -> set[str]:
-        """The folders of all checked paths."""
-        return {path.rpartition("/")[0] for path in (*self.looked_at, *self.link_targets)}
 
     @property
     def fresh(self) -> bool:
@@ -253,22 +246,6 @@ class InstructionFiles:
         anyway = {file.real for file in without.files}
         return Instructions(tuple(file for file in found.files if file.real not in anyway), found.notices)
 
-    def places(self, folders: Iterable[str]) -> set[str] | None:
-        """All folders in which `always`, and `near` with these, check files; None if they have not run yet."""
-        if self._memory_index is not None and self._memory_folder is None:
-            return None
-        places = {str(self._memory_folder)} if self._memory_folder is not None else set[str]()
-        if self._only_memory:
-            return places
-        ways = [self._ways.get(folder, (None,)) for folder in folders]
-        wanted = (*self._places.user_folders, *self._chain, *(part for way in ways for part in way))
-        for folder in dict.fromkeys(wanted):
-            group = None if folder is None else self._groups.get(folder)
-            if group is None:
-                return None
-            places |= group.places
-        return places
-
     def _way(self, folder: str) -> tuple[Path, ...]:
         """The folders on the path to this one that `always` does not cover. Cached; links are resolved again for each
         file."""
@@ -315,8 +292,6 @@ class _Gathering:
         """Add a file and its imports. Returns the reason if it was left out and the user should know."""
         stamp = self.group.looked_at[path] = _stamp(path)
         real = _real(path)
-        if real is not None and real != path:
-            self.group.link_targets.add(real)
         if stamp is None or real is None or any(file.real == real for file in self.group.files):
             return ""
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)

@@ -150,7 +150,7 @@ async def test_all_lookups_share_one_thread_and_each_is_done_once() -> None:
 
     class Looks(Attachments):
         def lookup(self, state: LoopState) -> Lookup:
-            return Lookup(lambda: threads.append(threading.get_ident()))
+            return lambda: threads.append(threading.get_ident())
 
     inner = Composite(Looks(), Looks())
     now = state()
@@ -160,18 +160,3 @@ async def test_all_lookups_share_one_thread_and_each_is_done_once() -> None:
     assert threads[0] != threading.get_ident()
     await inner.collect(state())
     assert len(threads) == 5
-
-
-@pytest.mark.parametrize("others_are_brief", [True, False])
-async def test_lookups_need_no_thread_if_all_are_brief(others_are_brief: bool) -> None:
-    threads: list[int] = []
-
-    def looks(is_brief: bool) -> Attachments:
-        class Looks(Attachments):
-            def lookup(self, state: LoopState) -> Lookup:
-                return Lookup(lambda: threads.append(threading.get_ident()), is_brief)
-
-        return Looks()
-
-    await Composite(looks(True), Composite(looks(others_are_brief))).collect(state())
-    assert (set(threads) == {threading.get_ident()}) == others_are_brief

@@ -18,12 +18,10 @@ from agentcli.agent.file_changes import changed_notice, wait_for_changes
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.core.abort import AbortController
-from agentcli.core.files import local_folders
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
-from agentcli.tools.files.disk import load_from_memory
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.files.write import Write
@@ -77,16 +75,6 @@ class Desk:
             self.log += messages
         assert len(messages) <= 1
         return messages[0].text if messages else ""
-
-    async def looked_up(self) -> tuple[str, bool]:
-        """The text after a lookup, and whether the lookup was brief."""
-        state = LoopState(self.log, self.context)
-        lookup = self.changed.lookup(state)
-        assert lookup is not None
-        lookup.work()
-        messages = tuple(await self.changed.collect(state))
-        self.log += messages
-        return "".join(message.text for message in messages), lookup.is_brief
 
 
 @pytest.fixture
@@ -248,45 +236,6 @@ async def test_an_unchanged_file_is_not_read_again(desk: Desk, monkeypatch: pyte
     for _turn in range(3):
         assert await desk.told() == ""
     assert len(loads) == 1
-
-
-async def test_files_on_a_local_disk_are_looked_at_without_a_thread_until_one_changes(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_folders, "_is_on_disk", lambda _folder: True)
-    await desk.read("a.py", "one\n")
-    assert await desk.looked_up() == ("", False), "where the file is has to be found out first"
-    if load_from_memory(str(desk.folder / "a.py"), 100) is None:
-        pytest.skip("this file system does not tell what is in memory")
-
-    def thread(*_args: object) -> None:
-        pytest.fail("a thread was used")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(changedfiles, "in_thread", thread)
-        for _turn in range(2):
-            assert await desk.looked_up() == ("", True)
-    desk.put("a.py", "two\n")
-    told, is_brief = await desk.looked_up()
-    assert is_brief
-    assert "+two" in told
-    (desk.folder / "a.py").unlink()
-    assert "is gone" in (await desk.looked_up())[0]
-
-
-async def test_files_elsewhere_and_many_files_are_looked_at_in_a_thread(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_folders, "_is_on_disk", lambda folder: not folder.endswith("remote"))
-    (desk.folder / "remote").mkdir()
-    await desk.read("a.py", "one\n")
-    await desk.read("remote/b.py", "one\n")
-    for _turn in range(2):
-        assert await desk.looked_up() == ("", False)
-    desk.context.read_cache.forget(str(desk.folder / "remote/b.py"))
-    assert await desk.looked_up() == ("", True)
-    monkeypatch.setattr(changedfiles, "MAX_FILES_CHECKED_BRIEFLY", 0)
-    assert await desk.looked_up() == ("", False)
 
 
 async def test_a_change_within_the_resolution_of_time_is_seen(desk: Desk) -> None:

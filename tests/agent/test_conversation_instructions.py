@@ -14,7 +14,6 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
-from agentcli.core.files import local_folders
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
@@ -79,16 +78,6 @@ class Project:
         self.log += found
         return [message.text for message in found]
 
-    async def looked_up(self, *messages: Message) -> tuple[list[str], bool]:
-        """The texts after a lookup, and whether the lookup was brief."""
-        self.log += messages
-        state = LoopState(self.log, self.context)
-        lookup = self.instructing.lookup(state)
-        lookup.work()
-        found = tuple(await self.instructing.collect(state))
-        self.log += found
-        return [message.text for message in found], lookup.is_brief
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -101,40 +90,6 @@ async def test_instructions_in_the_prefix_are_not_repeated(project: Project) -> 
     assert await project.told() == []
     assert await project.told(*turn("Read", file_path="x.py")) == []
     assert "be brief" in project.view.messages(project.log)[0].text
-
-
-@pytest.mark.parametrize("is_local", [True, False])
-async def test_local_folders_are_looked_at_without_a_thread_once_they_are_known(
-    project: Project, is_local: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_folders, "_is_on_disk", lambda folder: is_local or not folder.endswith("web"))
-    project.put("AGENTS.md", "be brief")
-    project.put("web/AGENTS.md", "use tabs")
-    project.begin()
-    reading = turn("Read", file_path="web/x.ts")
-    assert await project.looked_up() == ([], False)
-    assert await project.looked_up() == ([], True)
-    told, is_brief = await project.looked_up(*reading)
-    assert "use tabs" in told[0]
-    assert not is_brief, "a folder that was not looked at before"
-    assert await project.looked_up() == ([], is_local)
-    project.put("web/AGENTS.md", "use spaces")
-    told, is_brief = await project.looked_up()
-    assert "use spaces" in told[0]
-    assert is_brief == is_local
-
-
-@pytest.mark.parametrize("text", ["be brief", "use tabs"])
-async def test_a_link_to_a_file_elsewhere_is_looked_at_in_a_thread(
-    project: Project, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_folders, "_is_on_disk", lambda folder: not folder.endswith("remote"))
-    project.put("AGENTS.md", "be brief")
-    project.put("remote/rules.md", text)
-    (project.folder / "CLAUDE.md").symlink_to(project.folder / "remote/rules.md")
-    project.begin()
-    for _turn in range(3):
-        assert await project.looked_up() == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,7 @@ from agentcli.tools.documents import image, pdf, read
 from agentcli.tools.documents import notebook as notebook_reader
 from agentcli.tools.documents.pdf import PageRange, page_range
 from agentcli.tools.documents.read import Read
-from agentcli.tools.files import disk
 from agentcli.tools.files import numbered_lines as read_text
-from agentcli.tools.files.disk import load_from_memory
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
 from tests.support.hostile_pictures import endless_jpeg
@@ -448,28 +446,6 @@ async def test_a_file_that_becomes_a_pipe_after_the_check_is_not_waited_for(
 
     monkeypatch.setattr(read, "inspect", swapping)
     assert "not a regular file any more" in text_of(await run(Read(), context, file_path="a"))
-
-
-def test_a_file_on_a_network_is_not_opened_to_find_out_what_is_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opened(*_args: object) -> None:
-        pytest.fail("opening waits for a server")
-
-    (tmp_path / "a").write_text("x")
-    monkeypatch.setattr(disk, "is_disk", lambda _device: False)
-    monkeypatch.setattr(disk, "open_without_links", opened)
-    assert load_from_memory(str(tmp_path / "a"), 1) is None
-
-
-def test_a_pipe_is_not_opened_to_find_out_what_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(*_args: object) -> None:
-        pytest.fail("a process that waits to write into the pipe would go on")
-
-    os.mkfifo(tmp_path / "a")
-    monkeypatch.setattr(disk, "is_disk", lambda _device: True)
-    monkeypatch.setattr(disk, "open_without_links", opened)
-    assert load_from_memory(str(tmp_path / "a"), 1) is None
 
 
 async def test_a_folder_is_listed_without_hidden_files(tmp_path: Path) -> None:

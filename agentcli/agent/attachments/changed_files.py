@@ -13,7 +13,6 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from agentcli.agent.attachments.seen_files import SEEN, Record, Remember, Stamp,
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.core.aio import in_thread
-from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
@@ -29,14 +27,11 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
-from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking, load_from_memory
+from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
 MAX_CHECKED = 2_000
-MAX_FILES_CHECKED_BRIEFLY = 20
-"""Maximum files that are checked without a thread, if they are on local disks."""
-MAX_BYTES_CHECKED_BRIEFLY = 256 * 1024
 MAX_SHOWN = 10
 MAX_NAMED = 50
 MAX_DIFFERENCE = 4_000
@@ -143,7 +138,6 @@ class ChangedFiles(Attachments):
         self._known = _Knowledge()
         self._last: _Report | None = None
         self._looked_up: tuple[LoopState, _Sweep] | None = None
-        self._local = LocalFolders()
         self._temp_emptied = False
         """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
 
@@ -169,23 +163,11 @@ class ChangedFiles(Attachments):
         paths, known = self._paths(context), self._known
         if not paths:
             return None
-        folders = {path.rpartition("/")[0] for path in paths}
-        if len(paths) <= MAX_FILES_CHECKED_BRIEFLY and self._local.has(folders):
-            return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:
-            self._looked_up = (state, _swept(paths, context, known, True, load_blocking))
-            self._local.learn(folders)
+            self._looked_up = (state, _sweep(paths, context, known))
 
-        return Lookup(look)
-
-    def _look_briefly(self, state: LoopState, paths: Sequence[str]) -> None:
-        """Check on the event loop that nothing has changed. If something has, or a file must be read from disk,
-        `collect` checks again in a thread."""
-        with suppress(BlockingIOError):
-            sweep = _swept(paths, state.tool_context, self._known, False, _load_from_memory)
-            if not sweep.changes:
-                self._looked_up = (state, sweep)
+        return look
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
@@ -217,7 +199,7 @@ class ChangedFiles(Attachments):
         paths = self._paths(context)
         if not paths:
             return []
-        sweep = await in_thread(_swept, paths, context, self._known, False, load_blocking)
+        sweep = await in_thread(_sweep, paths, context, self._known, differences=False)
         return [change.path for change in sweep.changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
@@ -238,7 +220,7 @@ class ChangedFiles(Attachments):
             sweep = found[1]
         elif paths := self._paths(context):
             # An abort during the thread's work changes nothing.
-            sweep = await in_thread(_swept, paths, context, self._known, True, load_blocking)
+            sweep = await in_thread(_sweep, paths, context, self._known)
         else:
             return []
         self._known.learn(sweep)
@@ -299,14 +281,8 @@ class ChangedFiles(Attachments):
 # ---------------------------------------------------------------------------------------------------- in a thread
 
 
-def _swept(
-    paths: Sequence[str],
-    context: ToolContext,
-    known: _Knowledge,
-    differences: bool,
-    load: Callable[[str], bytes],
-) -> _Sweep:
-    """Check the files. Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
+def _sweep(paths: Sequence[str], context: ToolContext, known: _Knowledge, *, differences: bool = True) -> _Sweep:
+    """Check the files. Blocking; never raises because of files on disk."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     sweep = _Sweep()
     deadline = time.monotonic() + _SECONDS
@@ -324,7 +300,7 @@ def _swept(
             continue
         told, base = known.told.get(path, (None, ""))
         # Read or written since, so earlier reports are obsolete.
-        change = _compare(path, seen, stamp, told if base == seen.digest else None, load)
+        change = _compare(path, seen, stamp, told if base == seen.digest else None)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
             sweep.changes.append(_attribute(change, stamp, runs, str(context.root)))
@@ -353,14 +329,7 @@ def _stamp(path: str) -> Stamp:
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _load_from_memory(path: str) -> bytes:
-    data = load_from_memory(path, MAX_BYTES_CHECKED_BRIEFLY)
-    if data is None:
-        raise BlockingIOError
-    return data
-
-
-def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callable[[str], bytes]) -> FileUpdate | None:
+def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdate | None:
     """Compare a file with what the model saw; None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
@@ -368,9 +337,7 @@ def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callab
         digest, what = f"{stamp[1]} {stamp[2]}", f"has {counted(stamp[1], 'byte')} now"
     elif stamp is not None:
         try:
-            data = load(path)
-        except BlockingIOError:
-            raise
+            data = load_blocking(path)
         except OSError as error:
             digest = f"error {error.errno}"
             what = f"cannot be read any more: {(error.strerror or 'unknown error').lower()}"

@@ -21,7 +21,6 @@ from agentcli.agent.ports import Attachments, Lookup
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
 from agentcli.core.append_only import RunningValue, latest
-from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line
@@ -83,7 +82,6 @@ class ConversationInstructions(Attachments):
         """Boundaries for which it was decided whether to build the front again: once each. "": the beginning."""
         self._looked_up: tuple[LoopState, dict[str, str], _Found] | None = None
         self._ours = {path for front in fronts.values() for path in front.sources}
-        self._local = LocalFolders()
 
     def tells(self, path: str) -> bool:
         """Whether changes of this file (real path) are reported here."""
@@ -94,19 +92,15 @@ class ConversationInstructions(Attachments):
         folders = [*list(self._touched)[-MAX_FOLDERS:], str(state.tool_context.cwd)]
         announced = self._list_announced(state)
         shown = [path for path, digest in announced.items() if digest]
-        places = self._files.places(folders)
-        is_brief = places is not None and self._local.has((*places, *(path.rpartition("/")[0] for path in shown)))
 
         def look() -> None:
             self._looked_up = (state, announced, self._look(folders, shown))
-            if not is_brief:
-                self._local.learn((*(self._files.places(folders) or ()), *(path.rpartition("/")[0] for path in shown)))
 
-        return Lookup(look, is_brief)
+        return look
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if self._looked_up is None or self._looked_up[0] is not state:
-            await in_thread(self.lookup(state).work)
+            await in_thread(self.lookup(state))
         assert self._looked_up is not None
         _state, announced, (always, near, gone) = self._looked_up
         self._looked_up = None

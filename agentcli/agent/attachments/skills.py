@@ -116,11 +116,11 @@ class SkillListing(Attachments):
         # The reply was faster than the timer.
         self._timer.cancel()
         self._timer = None
-        return Lookup(self._library.refresh)
+        return self._library.refresh
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if (lookup := self.lookup(state)) is not None:
-            await in_thread(lookup.work)
+            await in_thread(lookup)
         if self._reading is not None and not self._reading.done():
             await asyncio.shield(self._reading)
         message = await self._news(self._shown(state.messages))

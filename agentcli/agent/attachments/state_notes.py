@@ -80,17 +80,14 @@ class Composite(Attachments):
 
         def look_up() -> None:
             for look in lookups:
-                look.work()
+                look()
 
-        return Lookup(look_up, all(look.is_brief for look in lookups)) if lookups else None
+        return look_up if lookups else None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        # One thread for all of them, or none: a thread costs more than the work in it.
+        # One thread for all of them.
         if (lookup := self.lookup(state)) is not None:
-            if lookup.is_brief:
-                lookup.work()
-            else:
-                await in_thread(lookup.work)
+            await in_thread(lookup)
         return [message for part in self._parts for message in await part.collect(state)]
 
 

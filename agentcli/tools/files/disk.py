@@ -13,7 +13,6 @@ import unicodedata
 from collections.abc import Callable
 
 from agentcli.core.files.links import SPECIAL_KINDS, is_kernel_file, open_without_links
-from agentcli.core.files.local_folders import is_disk
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
@@ -79,29 +78,6 @@ def load_blocking(path: str) -> bytes:
             pieces.append(piece)
             room -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    finally:
-        os.close(descriptor)
-
-
-def load_from_memory(path: str, most: int) -> bytes | None:
-    """The whole file if it is on a disk of this machine, the system has it in memory and it has at most `most` bytes;
-    else None. Never waits for a disk or a server, beyond what looking up the path takes. Raises OSError."""
-    no_wait = getattr(os, "RWF_NOWAIT", None)
-    if no_wait is None or is_kernel_file(path):
-        return None
-    found = os.lstat(path)
-    # On a network file system, or one that a program provides (FUSE), opening waits for an answer. Opening a pipe lets
-    # its writer continue, which then fails because nothing reads from it.
-    if not is_disk(found.st_dev) or not stat.S_ISREG(found.st_mode):
-        return None
-    descriptor = open_without_links(path, os.O_RDONLY)
-    try:
-        size = os.fstat(descriptor).st_size
-        if not 0 < size <= most:
-            return None
-        data = bytearray(size + 1)
-        # Raises BlockingIOError for a file that is not in memory.
-        return bytes(data[:size]) if os.preadv(descriptor, [data], 0, no_wait) == size else None
     finally:
         os.close(descriptor)
 
