@@ -77,9 +77,7 @@ class FakeEngine:
     session_id = SESSION
     model = "claude-x"
     permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
-    definitions = None
-    mcp = None
-    earlier_part = None
+    session = SimpleNamespace(definitions=None, plugins=None, mcp=None)
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)
