@@ -132,6 +132,19 @@ def play(script: Play, *, size: tuple[int, int] = (60, 20), **parts: Any) -> Hos
     return _HOST.play(run, size)
 
 
+def played(**options: Any) -> Callable[[Play], Callable[[], None]]:
+    """A test that is a script for `play`."""
+
+    def decorate(script: Play) -> Callable[[], None]:
+        def run() -> None:
+            play(script, **options)
+
+        run.__name__ = script.__name__  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
 async def write(pilot: Pilot[None], text: str) -> None:
     """Type a text, character by character, without waiting between them."""
     for character in text:

@@ -13,7 +13,7 @@ from agentcli.interactive.completion.sources import FileHit, FoundFiles
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import History
 from agentcli.tui.keys import PROMPT_KEYS, key_table
-from tests.tui.prompt_host import Files, Host, paste, play, press, write
+from tests.tui.prompt_host import Files, Host, paste, play, played, press, write
 
 
 def history(*texts: str) -> History:
@@ -23,231 +23,209 @@ def history(*texts: str) -> History:
     return made
 
 
-def test_enter_sends_and_empties_the_box() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "hello there")
-        await press(pilot, "enter")
-        assert host.text == ""
-        assert host.box.is_empty
-
-    assert play(script).sent == [("hello there", False)]
-
-
-def test_text_typed_right_after_enter_is_not_sent_with_it() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        for key in ("o", "n", "e", "enter", "t", "w", "o", "enter", "r", "e", "s", "t"):
-            host.post_message(events.Key(key, None if key == "enter" else key))
-        await pilot.pause()
-        await pilot.pause()
-        assert host.text == "rest"
-
-    assert play(script).sent == [("one", False), ("two", False)]
+@played()
+async def test_enter_sends_and_empties_the_box(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "hello there")
+    await press(pilot, "enter")
+    assert host.text == ""
+    assert host.box.is_empty
+    assert host.sent == [("hello there", False)]
 
 
-def test_ctrl_enter_sends_now() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "stop that")
-        await press(pilot, "ctrl+enter")
-        await write(pilot, "and that")
-        host.post_message(events.Key("ctrl+\r", "\r"))
-        await pilot.pause()
-
-    assert play(script).sent == [("stop that", True), ("and that", True)]
-
-
-def test_all_keys_for_a_new_line() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "a")
-        for key in ("shift+enter", "ctrl+j", "alt+enter"):
-            await press(pilot, key)
-        host.post_message(events.Key("shift+\r", "\r"))
-        await write(pilot, "b\\")
-        await press(pilot, "enter")
-        await write(pilot, "c")
-        assert host.text == "a\n\n\n\nb\nc"
-        await press(pilot, "enter")
-
-    assert play(script).sent == [("a\n\n\n\nb\nc", False)]
+@played()
+async def test_text_typed_right_after_enter_is_not_sent_with_it(pilot: Pilot[None], host: Host) -> None:
+    for key in ("o", "n", "e", "enter", "t", "w", "o", "enter", "r", "e", "s", "t"):
+        host.post_message(events.Key(key, None if key == "enter" else key))
+    await pilot.pause()
+    await pilot.pause()
+    assert host.text == "rest"
+    assert host.sent == [("one", False), ("two", False)]
 
 
-def test_blank_prompts_are_not_sent_and_blank_edges_go() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "enter")
-        await write(pilot, "  \n ")
-        await press(pilot, "enter")
-        assert host.sent == []
-        host.box.load(Draft("\n\n  kept\n \n"))
-        await press(pilot, "enter")
-
-    assert play(script).sent == [("  kept", False)]
+@played()
+async def test_ctrl_enter_sends_now(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "stop that")
+    await press(pilot, "ctrl+enter")
+    await write(pilot, "and that")
+    host.post_message(events.Key("ctrl+\r", "\r"))
+    await pilot.pause()
+    assert host.sent == [("stop that", True), ("and that", True)]
 
 
-def test_a_second_enter_on_an_empty_box_sends_queued_prompts_now() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_queued(["later"])
-        await press(pilot, "enter")
-
-    assert play(script).sent == [("", True)]
-
-
-def test_keys_of_the_screen_are_not_swallowed() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "text")
-        await press(pilot, "escape", "ctrl+d")
-        assert host.text == "text"
-
-    assert play(script).said == ["interrupt", "ctrl+d"]
+@played()
+async def test_all_keys_for_a_new_line(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "a")
+    for key in ("shift+enter", "ctrl+j", "alt+enter"):
+        await press(pilot, key)
+    host.post_message(events.Key("shift+\r", "\r"))
+    await write(pilot, "b\\")
+    await press(pilot, "enter")
+    await write(pilot, "c")
+    assert host.text == "a\n\n\n\nb\nc"
+    await press(pilot, "enter")
+    assert host.sent == [("a\n\n\n\nb\nc", False)]
 
 
-def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "/he")
-        assert host.box._popup.is_open
-        await press(pilot, "escape")
-        assert not host.box._popup.is_open
-        assert host.said == []
-        await write(pilot, "l")
-        assert not host.box._popup.is_open
-        await press(pilot, "escape")
-        assert host.said == ["interrupt"]
-        await press(pilot, "tab")
-        assert host.box._popup.is_open
-
-    play(script)
+@played()
+async def test_blank_prompts_are_not_sent_and_blank_edges_go(pilot: Pilot[None], host: Host) -> None:
+    await press(pilot, "enter")
+    await write(pilot, "  \n ")
+    await press(pilot, "enter")
+    assert host.sent == []
+    host.box.load(Draft("\n\n  kept\n \n"))
+    await press(pilot, "enter")
+    assert host.sent == [("  kept", False)]
 
 
-def test_a_question_mark_in_an_empty_box_asks_for_help_and_elsewhere_is_one() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "?")
-        assert host.text == ""
-        await write(pilot, "why?")
-        assert host.text == "why?"
-
-    assert play(script).said == ["help"]
+@played()
+async def test_a_second_enter_on_an_empty_box_sends_queued_prompts_now(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_queued(["later"])
+    await press(pilot, "enter")
+    assert host.sent == [("", True)]
 
 
-def test_the_mark_shows_the_kind_of_line() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "!ls")
-        assert "❯ !ls" in host.rows
-        await press(pilot, "enter")
-        assert "❯ Ask anything · / commands · @ files · ! shell · ? keys" in host.rows
-
-    assert play(script).sent == [("!ls", False)]
+@played()
+async def test_keys_of_the_screen_are_not_swallowed(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "text")
+    await press(pilot, "escape", "ctrl+d")
+    assert host.text == "text"
+    assert host.said == ["interrupt", "ctrl+d"]
 
 
-def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "one\ntwo")
-        await press(pilot, "up")
-        assert host.text == "one\ntwo"
-        assert host.editor.buffer.cursor == 3
-        await press(pilot, "up")
-        assert host.text == "newest"
-        await press(pilot, "up")
-        assert host.text == "middle\nrow"
-        assert host.editor.buffer.cursor == 6
-        await press(pilot, "up", "up", "up")
-        assert host.text == "oldest"
-        await press(pilot, "down", "down", "down", "down")
-        assert host.text == "one\ntwo", "what was typed comes back at the end"
-
-    play(script, history=history("oldest", "middle\nrow", "newest"))
+@played()
+async def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "/he")
+    assert host.box._popup.is_open
+    await press(pilot, "escape")
+    assert not host.box._popup.is_open
+    assert host.said == []
+    await write(pilot, "l")
+    assert not host.box._popup.is_open
+    await press(pilot, "escape")
+    assert host.said == ["interrupt"]
+    await press(pilot, "tab")
+    assert host.box._popup.is_open
 
 
-def test_edits_made_while_browsing_the_history_are_kept() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "up")
-        await write(pilot, " changed")
-        await press(pilot, "up", "down")
-        assert host.text == "second changed"
-        await press(pilot, "enter", "up")
-        assert host.text == "second changed"
-        await press(pilot, "up")
-        assert host.text == "second"
-
-    play(script, history=history("first", "second"))
+@played()
+async def test_a_question_mark_in_an_empty_box_asks_for_help_and_elsewhere_is_one(
+    pilot: Pilot[None], host: Host
+) -> None:
+    await write(pilot, "?")
+    assert host.text == ""
+    await write(pilot, "why?")
+    assert host.text == "why?"
+    assert host.said == ["help"]
 
 
-def test_a_recalled_command_opens_no_menu_so_that_up_keeps_working() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "up")
-        assert host.text == "/help"
-        assert not host.box._popup.is_open
-        await press(pilot, "up")
-        assert host.text == "@file"
-
-    play(script, history=history("@file", "/help"))
+@played()
+async def test_the_mark_shows_the_kind_of_line(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "!ls")
+    assert "❯ !ls" in host.rows
+    await press(pilot, "enter")
+    assert "❯ Ask anything · / commands · @ files · ! shell · ? keys" in host.rows
+    assert host.sent == [("!ls", False)]
 
 
-def test_up_withdraws_a_queued_prompt() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_queued(["later"])
-        await press(pilot, "up")
-        await write(pilot, "typed")
-        await press(pilot, "up")
-        assert host.text == "typed"
-
-    assert play(script, history=history("old")).said == ["take back", "take back"]
-
-
-def test_history_search_lists_matches_and_enter_puts_one_into_the_box() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "half a")
-        await press(pilot, "ctrl+r")
-        await write(pilot, "tes")
-        assert host.rows[-9:] == [
-            "said 11",
-            "── history ─────────────────────────────────────────────────",
-            "❯ run the tests again",
-            "  tests?",
-            "  the last one",
-            "────────────────────────────────────────────────────────────",
-            "search ❯ tes",
-            "────────────────────────────────────────────────────────────",
-            "status",
-        ]
-        assert host.box.draft.text == "half a", "what was typed is safe meanwhile"
-        await press(pilot, "ctrl+r", "enter")
-        assert host.text == "tests?"
-        assert host.sent == []
-        assert "❯ tests?" in host.rows
-
-    play(script, history=history("the last one", "tests?", "other", "run the tests again"))
+@played(history=history("oldest", "middle\nrow", "newest"))
+async def test_up_and_down_move_in_the_text_and_then_through_the_history(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "one\ntwo")
+    await press(pilot, "up")
+    assert host.text == "one\ntwo"
+    assert host.editor.buffer.cursor == 3
+    await press(pilot, "up")
+    assert host.text == "newest"
+    await press(pilot, "up")
+    assert host.text == "middle\nrow"
+    assert host.editor.buffer.cursor == 6
+    await press(pilot, "up", "up", "up")
+    assert host.text == "oldest"
+    await press(pilot, "down", "down", "down", "down")
+    assert host.text == "one\ntwo", "what was typed comes back at the end"
 
 
-def test_escape_leaves_the_search_and_restores_the_text() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "half a")
-        await press(pilot, "ctrl+r")
-        await write(pilot, "zzz")
-        assert "  No earlier prompt matches." in host.rows
-        await press(pilot, "escape")
-        assert host.text == "half a"
-        assert host.said == []
-
-    play(script, history=history("one"))
-
-
-def test_keys_in_a_search_that_finds_nothing_stay_in_the_search() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "typed")
-        await press(pilot, "ctrl+r")
-        await write(pilot, "zzz")
-        await press(pilot, "up", "down")
-        assert host.text == "zzz"
-        await press(pilot, "ctrl+enter")
-        assert host.text == "typed"
-
-    assert play(script, history=history("one")).sent == []
+@played(history=history("first", "second"))
+async def test_edits_made_while_browsing_the_history_are_kept(pilot: Pilot[None], host: Host) -> None:
+    await press(pilot, "up")
+    await write(pilot, " changed")
+    await press(pilot, "up", "down")
+    assert host.text == "second changed"
+    await press(pilot, "enter", "up")
+    assert host.text == "second changed"
+    await press(pilot, "up")
+    assert host.text == "second"
 
 
-def test_a_command_that_needs_no_argument_runs_from_the_menu() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "/stat")
-        await press(pilot, "enter")
+@played(history=history("@file", "/help"))
+async def test_a_recalled_command_opens_no_menu_so_that_up_keeps_working(pilot: Pilot[None], host: Host) -> None:
+    await press(pilot, "up")
+    assert host.text == "/help"
+    assert not host.box._popup.is_open
+    await press(pilot, "up")
+    assert host.text == "@file"
 
-    assert play(script).sent == [("/status", False)]
+
+@played(history=history("old"))
+async def test_up_withdraws_a_queued_prompt(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_queued(["later"])
+    await press(pilot, "up")
+    await write(pilot, "typed")
+    await press(pilot, "up")
+    assert host.text == "typed"
+    assert host.said == ["take back", "take back"]
+
+
+@played(history=history("the last one", "tests?", "other", "run the tests again"))
+async def test_history_search_lists_matches_and_enter_puts_one_into_the_box(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "half a")
+    await press(pilot, "ctrl+r")
+    await write(pilot, "tes")
+    assert host.rows[-9:] == [
+        "said 11",
+        "── history ─────────────────────────────────────────────────",
+        "❯ run the tests again",
+        "  tests?",
+        "  the last one",
+        "────────────────────────────────────────────────────────────",
+        "search ❯ tes",
+        "────────────────────────────────────────────────────────────",
+        "status",
+    ]
+    assert host.box.draft.text == "half a", "what was typed is safe meanwhile"
+    await press(pilot, "ctrl+r", "enter")
+    assert host.text == "tests?"
+    assert host.sent == []
+    assert "❯ tests?" in host.rows
+
+
+@played(history=history("one"))
+async def test_escape_leaves_the_search_and_restores_the_text(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "half a")
+    await press(pilot, "ctrl+r")
+    await write(pilot, "zzz")
+    assert "  No earlier prompt matches." in host.rows
+    await press(pilot, "escape")
+    assert host.text == "half a"
+    assert host.said == []
+
+
+@played(history=history("one"))
+async def test_keys_in_a_search_that_finds_nothing_stay_in_the_search(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "typed")
+    await press(pilot, "ctrl+r")
+    await write(pilot, "zzz")
+    await press(pilot, "up", "down")
+    assert host.text == "zzz"
+    await press(pilot, "ctrl+enter")
+    assert host.text == "typed"
+    assert host.sent == []
+
+
+@played()
+async def test_a_command_that_needs_no_argument_runs_from_the_menu(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "/stat")
+    await press(pilot, "enter")
+    assert host.sent == [("/status", False)]
 
 
 def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
@@ -308,23 +286,21 @@ def test_a_completely_typed_command_runs_as_typed() -> None:
     assert [text for text, _now in host.sent] == ["/effort", "/effort low", "/nonsense here"]
 
 
-def test_a_file_is_found_and_inserted_while_typing() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "see @eng")
-        assert host.rows[-7:-3] == [
-            "── files ───────────────────────────────────────────────────",
-            "❯ src/engine.py",
-            "  docs/the english.md",
-            "────────────────────────────────────────────────────────────",
-        ]
-        await press(pilot, "enter")
-        assert host.text == "see @src/engine.py"
-        assert host.sent == []
-        await write(pilot, " @engl")
-        await press(pilot, "tab")
-        assert host.text == 'see @src/engine.py @"docs/the english.md"'
-
-    play(script, files=Files("src/engine.py", "docs/the english.md", "README"))
+@played(files=Files("src/engine.py", "docs/the english.md", "README"))
+async def test_a_file_is_found_and_inserted_while_typing(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "see @eng")
+    assert host.rows[-7:-3] == [
+        "── files ───────────────────────────────────────────────────",
+        "❯ src/engine.py",
+        "  docs/the english.md",
+        "────────────────────────────────────────────────────────────",
+    ]
+    await press(pilot, "enter")
+    assert host.text == "see @src/engine.py"
+    assert host.sent == []
+    await write(pilot, " @engl")
+    await press(pilot, "tab")
+    assert host.text == 'see @src/engine.py @"docs/the english.md"'
 
 
 @pytest.mark.parametrize(("typed", "mention"), [("@eng", "@src/engine.py"), ("@the", '@"docs/the english.md"')])
@@ -340,26 +316,23 @@ def test_a_range_of_lines_can_follow_a_completed_file(typed: str, mention: str) 
     assert [text for text, _now in host.sent] == [f"{mention}:10-20"]
 
 
-def test_a_completed_folder_keeps_the_menu_open() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "@sr")
-        await press(pilot, "tab")
-        await pilot.pause()
-        assert host.text == "@src/"
-        assert host.box._popup.is_open
-        await press(pilot, "down", "enter")
-        assert host.text == "@src/app.py"
-
-    play(script, files=Files("src/", "src/app.py"))
+@played(files=Files("src/", "src/app.py"))
+async def test_a_completed_folder_keeps_the_menu_open(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "@sr")
+    await press(pilot, "tab")
+    await pilot.pause()
+    assert host.text == "@src/"
+    assert host.box._popup.is_open
+    await press(pilot, "down", "enter")
+    assert host.text == "@src/app.py"
 
 
-def test_enter_sends_when_the_file_is_typed_whole() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "@README")
-        assert host.box._popup.is_open
-        await press(pilot, "enter")
-
-    assert play(script, files=Files("README", "README.md")).sent == [("@README", False)]
+@played(files=Files("README", "README.md"))
+async def test_enter_sends_when_the_file_is_typed_whole(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "@README")
+    assert host.box._popup.is_open
+    await press(pilot, "enter")
+    assert host.sent == [("@README", False)]
 
 
 def test_typing_never_waits_for_files_and_late_answers_are_dropped() -> None:
@@ -454,131 +427,115 @@ def test_an_at_sign_in_a_word_is_no_file() -> None:
     assert files.asked == []
 
 
-def test_a_click_in_the_menu_selects_the_entry() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "@")
+@played(files=Files("first", "second", "third"))
+async def test_a_click_in_the_menu_selects_the_entry(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "@")
+    await pilot.pause()
+    await pilot.click("#prompt-popup", offset=(5, 2))
+    await pilot.pause()
+    assert host.text == "@second"
+
+
+@played(files=Files("a\x1b]0;title\x07", "b\u202eexe.txt", "[red]c"))
+async def test_hostile_file_names_are_shown_with_everything_visible(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "@")
+    await pilot.pause()
+    shown = "\n".join(host.rows)
+    assert "a␛]0;title␇" in shown
+    assert "b\ufffdexe.txt" in shown
+    assert "[red]c" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+@played()
+async def test_queued_prompts_are_above_the_box_and_the_rest_is_counted(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_queued(["first\x1b[2J one\nwith two lines"])
+    await pilot.pause()
+    assert host.rows[-5:-3] == [
+        "  ⋯ queued: first one with two lines",
+        "────────────────────────────────────────────────────────────",
+    ]
+    host.box.set_queued([f"prompt {number}" for number in range(5)])
+    await pilot.pause()
+    assert host.rows[-7:-4] == [
+        "  ⋯ queued: prompt 0",
+        "  ⋯ queued: prompt 1",
+        "  … 3 more, Up edits them",
+    ]
+    host.box.set_queued([])
+    await pilot.pause()
+    assert host.rows[-5] == "said 15"
+
+
+@played()
+async def test_label_and_hint_show_the_current_state(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_label("[b]plan mode", "plan")
+    host.box.busy(True)
+    await pilot.pause()
+    assert host.rows[-4:-1] == [
+        "───────────────────────────────────────────── [b]plan mode ──",
+        "❯ Enter queues, Ctrl+Enter interrupts and sends",
+        "────────────────────────────────────────────────────────────",
+    ] or host.rows[-4:-2] == [
+        "──────────────────────────────────────────── [b]plan mode ──",
+        "❯ Enter queues, Ctrl+Enter interrupts and sends",
+    ]
+
+
+@played(size=(40, 10))
+async def test_it_is_usable_at_forty_by_ten(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_label("accept edits", "acceptEdits")
+    host.box.set_queued(["a", "b", "c", "d"])
+    await write(pilot, "/")
+    assert host.rows == [
+        "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
+        "❯ /help [command]       List commands",
+        "  /status               Show session, m…",
+        "  /doctor [online]      Check this inst…",
+        "  /undo [keep|replace]  Undo the latest…",
+        "  /redo [keep|replace]  Redo the change…",
+        "  … 4 queued, Up edits them",
+        "──────────────────────── accept edits ──",
+        "❯ /",
+        "status",
+    ]
+    await press(pilot, "up")
+    assert "❯ /" in host.rows[5]
+
+
+@played(files=Files("x" * 300, "漢字" * 30))
+async def test_any_size_and_any_text_can_be_painted(pilot: Pilot[None], host: Host) -> None:
+    host.box.set_label("permission mode with a long name", "plan")
+    host.box.set_queued(["漢字" * 50, "x" * 500])
+    await write(pilot, "漢字かな👨‍👩‍👧e\u0301 עברית @x")
+    for size in ((20, 5), (3, 3), (1, 1), (200, 60), (40, 10)):
+        await pilot.resize_terminal(*size)
         await pilot.pause()
-        await pilot.click("#prompt-popup", offset=(5, 2))
-        await pilot.pause()
-        assert host.text == "@second"
-
-    play(script, files=Files("first", "second", "third"))
+    assert host.text == "漢字かな👨‍👩‍👧e\u0301 עברית @x"
 
 
-def test_hostile_file_names_are_shown_with_everything_visible() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "@")
-        await pilot.pause()
-        shown = "\n".join(host.rows)
-        assert "a␛]0;title␇" in shown
-        assert "b\ufffdexe.txt" in shown
-        assert "[red]c" in shown
-        assert "\x1b" not in shown
-        assert "\u202e" not in shown
-
-    play(script, files=Files("a\x1b]0;title\x07", "b\u202eexe.txt", "[red]c"))
+@played(size=(60, 24))
+async def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen(pilot: Pilot[None], host: Host) -> None:
+    heights = []
+    for _line in range(9):
+        heights.append(host.editor.size.height)
+        await press(pilot, "ctrl+j")
+    assert heights == [1, 2, 3, 4, 5, 6, 7, 8, 8]
+    await write(pilot, "the end")
+    assert "❯" in host.rows[-10]
+    assert "the end" in host.rows[-3]
 
 
-def test_queued_prompts_are_above_the_box_and_the_rest_is_counted() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_queued(["first\x1b[2J one\nwith two lines"])
-        await pilot.pause()
-        assert host.rows[-5:-3] == [
-            "  ⋯ queued: first one with two lines",
-            "────────────────────────────────────────────────────────────",
-        ]
-        host.box.set_queued([f"prompt {number}" for number in range(5)])
-        await pilot.pause()
-        assert host.rows[-7:-4] == [
-            "  ⋯ queued: prompt 0",
-            "  ⋯ queued: prompt 1",
-            "  … 3 more, Up edits them",
-        ]
-        host.box.set_queued([])
-        await pilot.pause()
-        assert host.rows[-5] == "said 15"
-
-    play(script)
-
-
-def test_label_and_hint_show_the_current_state() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_label("[b]plan mode", "plan")
-        host.box.busy(True)
-        await pilot.pause()
-        assert host.rows[-4:-1] == [
-            "───────────────────────────────────────────── [b]plan mode ──",
-            "❯ Enter queues, Ctrl+Enter interrupts and sends",
-            "────────────────────────────────────────────────────────────",
-        ] or host.rows[-4:-2] == [
-            "──────────────────────────────────────────── [b]plan mode ──",
-            "❯ Enter queues, Ctrl+Enter interrupts and sends",
-        ]
-
-    play(script)
-
-
-def test_it_is_usable_at_forty_by_ten() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_label("accept edits", "acceptEdits")
-        host.box.set_queued(["a", "b", "c", "d"])
-        await write(pilot, "/")
-        assert host.rows == [
-            "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
-            "❯ /help [command]       List commands",
-            "  /status               Show session, m…",
-            "  /doctor [online]      Check this inst…",
-            "  /undo [keep|replace]  Undo the latest…",
-            "  /redo [keep|replace]  Redo the change…",
-            "  … 4 queued, Up edits them",
-            "──────────────────────── accept edits ──",
-            "❯ /",
-            "status",
-        ]
-        await press(pilot, "up")
-        assert "❯ /" in host.rows[5]
-
-    play(script, size=(40, 10))
-
-
-def test_any_size_and_any_text_can_be_painted() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.set_label("permission mode with a long name", "plan")
-        host.box.set_queued(["漢字" * 50, "x" * 500])
-        await write(pilot, "漢字かな👨‍👩‍👧e\u0301 עברית @x")
-        for size in ((20, 5), (3, 3), (1, 1), (200, 60), (40, 10)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-        assert host.text == "漢字かな👨‍👩‍👧e\u0301 עברית @x"
-
-    play(script, files=Files("x" * 300, "漢字" * 30))
-
-
-def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        heights = []
-        for _line in range(9):
-            heights.append(host.editor.size.height)
-            await press(pilot, "ctrl+j")
-        assert heights == [1, 2, 3, 4, 5, 6, 7, 8, 8]
-        await write(pilot, "the end")
-        assert "❯" in host.rows[-10]
-        assert "the end" in host.rows[-3]
-
-    play(script, size=(60, 24))
-
-
-def test_continuous_typing_does_not_repeat_the_layout() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "x")
-        laid_out: list[bool] = []
-        refresh = host.screen._refresh_layout
-        host.screen._refresh_layout = lambda *a, **k: (laid_out.append(True), refresh(*a, **k))  # type: ignore[method-assign]
-        await write(pilot, "a whole row of text, typed")
-        assert laid_out == []
-        host.screen._refresh_layout = refresh  # type: ignore[method-assign]
-
-    play(script)
+@played()
+async def test_continuous_typing_does_not_repeat_the_layout(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "x")
+    laid_out: list[bool] = []
+    refresh = host.screen._refresh_layout
+    host.screen._refresh_layout = lambda *a, **k: (laid_out.append(True), refresh(*a, **k))  # type: ignore[method-assign]
+    await write(pilot, "a whole row of text, typed")
+    assert laid_out == []
+    host.screen._refresh_layout = refresh  # type: ignore[method-assign]
 
 
 def test_keys_can_be_bound_to_other_actions() -> None:
@@ -592,11 +549,10 @@ def test_keys_can_be_bound_to_other_actions() -> None:
     assert play(script, keymap=keymap).sent == [("one\ntwo", False)]
 
 
-def test_only_the_key_of_the_keymap_interrupts() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "escape", "f8")
-
-    assert play(script, keymap={"screen.interrupt": "f8"}).said == ["interrupt"]
+@played(keymap={"screen.interrupt": "f8"})
+async def test_only_the_key_of_the_keymap_interrupts(pilot: Pilot[None], host: Host) -> None:
+    await press(pilot, "escape", "f8")
+    assert host.said == ["interrupt"]
 
 
 def test_every_key_of_the_table_does_something_and_none_does_two_things() -> None:
@@ -607,20 +563,18 @@ def test_every_key_of_the_table_does_something_and_none_does_two_things() -> Non
     assert key_table({"prompt.undo": ""}).get("ctrl+underscore") is None
 
 
-def test_clear_and_load_can_be_undone() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "precious")
-        host.box.clear()
-        assert host.box.is_empty
-        await press(pilot, "ctrl+underscore")
-        assert host.text == "precious"
-        host.box.load(Draft("other"))
-        await press(pilot, "ctrl+underscore")
-        assert host.text == "precious"
-        await press(pilot, "alt+underscore")
-        assert host.text == "other"
-
-    play(script)
+@played()
+async def test_clear_and_load_can_be_undone(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "precious")
+    host.box.clear()
+    assert host.box.is_empty
+    await press(pilot, "ctrl+underscore")
+    assert host.text == "precious"
+    host.box.load(Draft("other"))
+    await press(pilot, "ctrl+underscore")
+    assert host.text == "precious"
+    await press(pilot, "alt+underscore")
+    assert host.text == "other"
 
 
 def test_sent_prompts_are_in_the_history_with_their_pasted_text(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece
 from agentcli.tui.glyphs import boundary_after, boundary_before, boundary_near, clusters_width, row_starts
 from agentcli.tui.prompt.buffer import PromptBuffer
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard
-from tests.tui.prompt_host import Host, paste, play, press, write
+from tests.tui.prompt_host import Host, paste, play, played, press, write
 
 FAMILY = "👨‍👩‍👧"
 CLUSTERS = ["a", "é", "e\u0301", "漢", FAMILY, "👍🏽", "🇩🇪", "❤️", "ש\u05b8", "👩🏽‍💻", "각", "\u1112\u1161\u11ab"]
@@ -60,18 +60,16 @@ def test_endless_clusters_are_not_scanned_completely() -> None:
     assert time.process_time() - began < 0.1
 
 
-def test_left_right_and_backspace_work_on_whole_characters() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, f"a{FAMILY}e\u0301漢")
-        assert host.text == f"a{FAMILY}e\u0301漢", "joiners are typed too"
-        await press(pilot, "backspace", "left")
-        assert host.editor.buffer.cursor == 1 + len(FAMILY)
-        await press(pilot, "backspace")
-        assert host.text == "ae\u0301"
-        await press(pilot, "delete")
-        assert host.text == "a"
-
-    play(script)
+@played()
+async def test_left_right_and_backspace_work_on_whole_characters(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, f"a{FAMILY}e\u0301漢")
+    assert host.text == f"a{FAMILY}e\u0301漢", "joiners are typed too"
+    await press(pilot, "backspace", "left")
+    assert host.editor.buffer.cursor == 1 + len(FAMILY)
+    await press(pilot, "backspace")
+    assert host.text == "ae\u0301"
+    await press(pilot, "delete")
+    assert host.text == "a"
 
 
 @pytest.mark.parametrize(
@@ -88,37 +86,31 @@ def test_the_cursor_is_painted_after_the_typed_text(text: str, cell: int) -> Non
     play(script)
 
 
-def test_the_cursor_covers_the_whole_character() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert(f"a{FAMILY}b")
-        await press(pilot, "left", "left")
-        await pilot.pause()
-        reversed_ = [s.text for s in host.editor.render_line(0) if s.style and s.style.reverse]
-        assert reversed_ == [FAMILY]
-
-    play(script)
+@played()
+async def test_the_cursor_covers_the_whole_character(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert(f"a{FAMILY}b")
+    await press(pilot, "left", "left")
+    await pilot.pause()
+    reversed_ = [s.text for s in host.editor.render_line(0) if s.style and s.style.reverse]
+    assert reversed_ == [FAMILY]
 
 
-def test_wide_text_wraps_without_losing_cells() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert("漢字" * 20)
-        await pilot.pause()
-        rows = [host.editor.render_line(y) for y in range(host.editor.size.height)]
-        assert {row.cell_length for row in rows} == {28}
-        assert "".join(row.text for row in rows).replace(" ", "") == "漢字" * 20
-
-    play(script, size=(30, 20))
+@played(size=(30, 20))
+async def test_wide_text_wraps_without_losing_cells(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert("漢字" * 20)
+    await pilot.pause()
+    rows = [host.editor.render_line(y) for y in range(host.editor.size.height)]
+    assert {row.cell_length for row in rows} == {28}
+    assert "".join(row.text for row in rows).replace(" ", "") == "漢字" * 20
 
 
-def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await paste(pilot, "one\ttwo\t" + "word " * 8 + "\tend")
-        for column in range(len(host.text), 0, -1):
-            host.editor.buffer.move(column)
-            y, x = host.cursor_cells()
-            assert (x, y) == host.editor.cursor_offset
-
-    play(script, size=(30, 20))
+@played(size=(30, 20))
+async def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps(pilot: Pilot[None], host: Host) -> None:
+    await paste(pilot, "one\ttwo\t" + "word " * 8 + "\tend")
+    for column in range(len(host.text), 0, -1):
+        host.editor.buffer.move(column)
+        y, x = host.cursor_cells()
+        assert (x, y) == host.editor.cursor_offset
 
 
 @given(
@@ -170,137 +162,120 @@ def test_any_edits_keep_the_cursor_between_characters_and_can_be_undone(data: st
     assert buffer.text == texts[-1]
 
 
-def test_rows_never_end_inside_of_a_character() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert("👩🏽‍💻🇩🇪" * 12)
-        await pilot.pause()
-        rows = [host.text[start:end] for start, end in host.editor.rows]
-        assert len(rows) > 1
-        assert all(row.startswith(("👩🏽‍💻", "🇩🇪")) for row in rows)
-        for _step in range(24):
-            y, x = host.cursor_cells()
-            assert (x, y) == host.editor.cursor_offset
-            host.editor.action_cursor_left()
-        assert host.editor.buffer.cursor == 0
-
-    play(script, size=(30, 20))
+@played(size=(30, 20))
+async def test_rows_never_end_inside_of_a_character(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert("👩🏽‍💻🇩🇪" * 12)
+    await pilot.pause()
+    rows = [host.text[start:end] for start, end in host.editor.rows]
+    assert len(rows) > 1
+    assert all(row.startswith(("👩🏽‍💻", "🇩🇪")) for row in rows)
+    for _step in range(24):
+        y, x = host.cursor_cells()
+        assert (x, y) == host.editor.cursor_offset
+        host.editor.action_cursor_left()
+    assert host.editor.buffer.cursor == 0
 
 
-def test_up_and_clicks_find_the_character_in_that_cell() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert(f"{FAMILY}漢ab\nxxxxx")
-        await press(pilot, "up")
-        assert host.editor.buffer.cursor == len(FAMILY) + 2, "five cells: a family, a sign and one letter"
-        await pilot.click("#prompt-editor", offset=(3, 0))
-        assert host.editor.buffer.cursor == len(FAMILY)
-
-    play(script)
+@played()
+async def test_up_and_clicks_find_the_character_in_that_cell(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert(f"{FAMILY}漢ab\nxxxxx")
+    await press(pilot, "up")
+    assert host.editor.buffer.cursor == len(FAMILY) + 2, "five cells: a family, a sign and one letter"
+    await pilot.click("#prompt-editor", offset=(3, 0))
+    assert host.editor.buffer.cursor == len(FAMILY)
 
 
-def test_selected_text_is_painted_and_replaced() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert("one\n\ntwo")
-        host.editor.buffer.select(1, 6)
-        await pilot.pause()
-        look = host.editor._look("selection")
-        assert next(s.text for s in host.editor.render_line(0) if s.style and s.style.bgcolor == look.bgcolor) == "ne"
-        assert host.editor.buffer.selected_text == "ne\n\nt"
-        await write(pilot, "-")
-        assert host.text == "o-wo"
-
-    play(script)
+@played()
+async def test_selected_text_is_painted_and_replaced(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert("one\n\ntwo")
+    host.editor.buffer.select(1, 6)
+    await pilot.pause()
+    look = host.editor._look("selection")
+    assert next(s.text for s in host.editor.render_line(0) if s.style and s.style.bgcolor == look.bgcolor) == "ne"
+    assert host.editor.buffer.selected_text == "ne\n\nt"
+    await write(pilot, "-")
+    assert host.text == "o-wo"
 
 
 # --------------------------------------------------------------------------------------------------- readline's keys
 
 
-def test_cut_and_yank_as_in_a_shell() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "one two three")
-        await press(pilot, "ctrl+w", "ctrl+w", "ctrl+a", "ctrl+y")
-        assert host.text == "two threeone ", "cuts in a row come back together"
-        await press(pilot, "ctrl+u")
-        assert host.text == "one "
-        await press(pilot, "ctrl+e", "ctrl+y")
-        assert host.text == "one two three"
-        await press(pilot, "ctrl+a", "alt+d", "ctrl+k")
-        assert host.text == ""
-        await press(pilot, "ctrl+y")
-        assert host.text == "one two three"
-
-    play(script)
+@played()
+async def test_cut_and_yank_as_in_a_shell(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "one two three")
+    await press(pilot, "ctrl+w", "ctrl+w", "ctrl+a", "ctrl+y")
+    assert host.text == "two threeone ", "cuts in a row come back together"
+    await press(pilot, "ctrl+u")
+    assert host.text == "one "
+    await press(pilot, "ctrl+e", "ctrl+y")
+    assert host.text == "one two three"
+    await press(pilot, "ctrl+a", "alt+d", "ctrl+k")
+    assert host.text == ""
+    await press(pilot, "ctrl+y")
+    assert host.text == "one two three"
 
 
-def test_home_and_end_go_to_the_ends_of_the_line_also_where_it_wraps() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        host.box.insert("first\n" + "word " * 20)
-        await press(pilot, "home")
-        assert host.editor.buffer.cursor == 6
-        await press(pilot, "end")
-        assert host.editor.buffer.cursor == 106
-        await press(pilot, "ctrl+a", "ctrl+u")
-        assert host.text.startswith("firstword")
-
-    play(script, size=(30, 20))
+@played(size=(30, 20))
+async def test_home_and_end_go_to_the_ends_of_the_line_also_where_it_wraps(pilot: Pilot[None], host: Host) -> None:
+    host.box.insert("first\n" + "word " * 20)
+    await press(pilot, "home")
+    assert host.editor.buffer.cursor == 6
+    await press(pilot, "end")
+    assert host.editor.buffer.cursor == 106
+    await press(pilot, "ctrl+a", "ctrl+u")
+    assert host.text.startswith("firstword")
 
 
-def test_undo_and_redo_go_by_words_and_never_lose_a_chip() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "see")
-        await paste(pilot, "x\n" * 30)
-        assert host.text == "see [Pasted #1: 30 lines] "
-        await press(pilot, "backspace", "backspace")
-        assert host.text == "see "
-        await press(pilot, "ctrl+underscore")
-        assert "[Pasted #1: 30 lines]" in host.text
-        assert host.box.draft.expanded().rstrip(" ") == "see " + "x\n" * 30
-        await press(pilot, "alt+underscore")
-        assert host.text == "see "
-
-    play(script)
+@played()
+async def test_undo_and_redo_go_by_words_and_never_lose_a_chip(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "see")
+    await paste(pilot, "x\n" * 30)
+    assert host.text == "see [Pasted #1: 30 lines] "
+    await press(pilot, "backspace", "backspace")
+    assert host.text == "see "
+    await press(pilot, "ctrl+underscore")
+    assert "[Pasted #1: 30 lines]" in host.text
+    assert host.box.draft.expanded().rstrip(" ") == "see " + "x\n" * 30
+    await press(pilot, "alt+underscore")
+    assert host.text == "see "
 
 
 # ------------------------------------------------------------------------------------------------------------ chips
 
 
-def test_a_chip_is_one_thing_for_the_cursor() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await paste(pilot, "y" * 3_000)
-        assert host.text == "[Pasted #1: 3,000 characters] "
-        end = len("[Pasted #1: 3,000 characters]")
-        await press(pilot, "left")
-        assert host.editor.buffer.cursor == end
-        await press(pilot, "left")
-        assert host.editor.buffer.cursor == 0
-        await press(pilot, "right")
-        assert host.editor.buffer.cursor == end
-        await press(pilot, "ctrl+left")
-        assert host.editor.buffer.cursor == 0
-        host.editor.buffer.move(5)
-        assert host.editor.buffer.cursor == 0, "a click inside goes to the nearer end"
-        await press(pilot, "delete")
-        assert host.text == " "
-
-    play(script)
+@played()
+async def test_a_chip_is_one_thing_for_the_cursor(pilot: Pilot[None], host: Host) -> None:
+    await paste(pilot, "y" * 3_000)
+    assert host.text == "[Pasted #1: 3,000 characters] "
+    end = len("[Pasted #1: 3,000 characters]")
+    await press(pilot, "left")
+    assert host.editor.buffer.cursor == end
+    await press(pilot, "left")
+    assert host.editor.buffer.cursor == 0
+    await press(pilot, "right")
+    assert host.editor.buffer.cursor == end
+    await press(pilot, "ctrl+left")
+    assert host.editor.buffer.cursor == 0
+    host.editor.buffer.move(5)
+    assert host.editor.buffer.cursor == 0, "a click inside goes to the nearer end"
+    await press(pilot, "delete")
+    assert host.text == " "
 
 
-def test_cutting_into_a_chip_takes_all_of_it_and_yanking_brings_it_back() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await paste(pilot, "z\n" * 20)
-        await press(pilot, "ctrl+w")
-        assert host.text == ""
-        await press(pilot, "ctrl+y")
-        assert host.box.draft.expanded() == "z\n" * 20 + " "
-
-    play(script)
+@played()
+async def test_cutting_into_a_chip_takes_all_of_it_and_yanking_brings_it_back(pilot: Pilot[None], host: Host) -> None:
+    await paste(pilot, "z\n" * 20)
+    await press(pilot, "ctrl+w")
+    assert host.text == ""
+    await press(pilot, "ctrl+y")
+    assert host.box.draft.expanded() == "z\n" * 20 + " "
 
 
-def test_typed_text_that_looks_like_a_chip_is_text() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "[Pasted #1: 9 lines]")
-        await press(pilot, "backspace", "enter")
-
-    assert play(script).sent == [("[Pasted #1: 9 lines", False)]
+@played()
+async def test_typed_text_that_looks_like_a_chip_is_text(pilot: Pilot[None], host: Host) -> None:
+    await write(pilot, "[Pasted #1: 9 lines]")
+    await press(pilot, "backspace", "enter")
+    assert host.sent == [("[Pasted #1: 9 lines", False)]
 
 
 def test_chips_of_another_draft_get_new_numbers() -> None:
@@ -320,21 +295,17 @@ def test_chips_of_another_draft_get_new_numbers() -> None:
 # ----------------------------------------------------------------------------------------------------------- pastes
 
 
-def test_a_small_paste_goes_in_as_it_is_and_never_sends() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await paste(pilot, "rm -rf /\r\nsecond\rthird\n")
-        assert host.text == "rm -rf /\nsecond\nthird\n"
-        assert host.sent == []
-
-    play(script)
+@played()
+async def test_a_small_paste_goes_in_as_it_is_and_never_sends(pilot: Pilot[None], host: Host) -> None:
+    await paste(pilot, "rm -rf /\r\nsecond\rthird\n")
+    assert host.text == "rm -rf /\nsecond\nthird\n"
+    assert host.sent == []
 
 
-def test_no_control_sequence_enters_by_paste() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await paste(pilot, "a\x1b[2Jb\x00c\x9b31md\x07 e\u202ef\ttab \ud800")
-        assert host.text == "abcd e<U+202E>f\ttab \ufffd"
-
-    play(script)
+@played()
+async def test_no_control_sequence_enters_by_paste(pilot: Pilot[None], host: Host) -> None:
+    await paste(pilot, "a\x1b[2Jb\x00c\x9b31md\x07 e\u202ef\ttab \ud800")
+    assert host.text == "abcd e<U+202E>f\ttab \ufffd"
 
 
 def test_five_megabytes_become_a_chip_quickly_and_expand_completely() -> None:
@@ -352,13 +323,11 @@ def test_five_megabytes_become_a_chip_quickly_and_expand_completely() -> None:
     assert host.drafts[0].content() == text + " and a question"
 
 
-def test_a_paste_in_the_search_is_part_of_the_query() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "ctrl+r")
-        await paste(pilot, "two\nlines")
-        assert host.text == "two lines"
-
-    play(script)
+@played()
+async def test_a_paste_in_the_search_is_part_of_the_query(pilot: Pilot[None], host: Host) -> None:
+    await press(pilot, "ctrl+r")
+    await paste(pilot, "two\nlines")
+    assert host.text == "two lines"
 
 
 # --------------------------------------------------------------------------------------------------------- pictures
