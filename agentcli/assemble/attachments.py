@@ -109,8 +109,8 @@ class AttachmentsBuilder:
         if not wanted and self.notes is None:
             return None
         places = InstructionFolders.around(env.cwd, env.working_dirs, env.paths.config_dir, env.home)
-        index, folder = (None, None) if self.notes is None else (self.notes.index, self.notes.folder)
-        return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted, memory_folder=folder)
+        index = None if self.notes is None else self.notes.index
+        return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted)
 
     def _instructed(self) -> ConversationInstructions | None:
         env, session, files = self._env, self._session, self.files

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from typing import ClassVar, Protocol
-
-_IDS_AT_ONCE = 32
+from typing import Protocol
 
 
 class Ids(Protocol):
@@ -33,22 +31,10 @@ class Clock(Protocol):
 class RandomIds:
     """Version 4 UUIDs. Written out because importing `uuid` is slower than this class."""
 
-    _unused: ClassVar[list[str]] = []
-    """Random hexadecimal digits for the next ids: a system call for each id would double its cost."""
-
     def new(self) -> str:
-        try:
-            text = self._unused.pop()
-        except IndexError:
-            numbers = os.urandom(16 * _IDS_AT_ONCE).hex()
-            text, *more = (numbers[place : place + 32] for place in range(0, len(numbers), 32))
-            self._unused.extend(more)
+        text = os.urandom(16).hex()
         variant = "89ab"[int(text[16], 16) & 3]
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
-
-
-# A forked process must not use the numbers of its parent.
-os.register_at_fork(after_in_child=RandomIds._unused.clear)
 
 
 class SystemClock:
@@ -61,20 +47,12 @@ class SystemClock:
             time.clock_gettime(self._clock)
         except OSError:
             self._clock = time.CLOCK_MONOTONIC
-        self._second = (0, "")
-        """The second of the last timestamp, since the epoch and as text."""
 
     def monotonic(self) -> float:
         return time.clock_gettime(self._clock)
 
     def timestamp(self) -> str:
-        milliseconds = time.time_ns() // 1_000_000
-        second = milliseconds // 1_000
-        known = self._second  # another thread may replace it at any time
-        if known[0] != second:
-            known = (second, datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")[:19])
-            self._second = known
-        return f"{known[1]}.{milliseconds % 1_000:03d}Z"
+        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_between(earlier: str, later: str) -> float | None:

@@ -196,14 +196,12 @@ class InstructionFiles:
         hides: Callable[[str], bool] | None = None,
         memory_index: Callable[[], InstructionFile | None] | None = None,
         only_memory: bool = False,
-        memory_folder: Path | None = None,
     ) -> None:
-        """`hides`: whether a rule forbids reading this path. `memory_index` returns the index of the memory in
-        `memory_folder`, if there is one. `only_memory`: ignore instruction files."""
+        """`hides`: whether a rule forbids reading this path. `memory_index` returns the index of the memory, if
+        there is one. `only_memory`: ignore instruction files."""
         self._memory_index = memory_index
         self._memory_paths: set[str] = set()
         self._only_memory = only_memory
-        self._memory_folder = memory_folder
         self._places = places
         self._hides = hides
         self._groups: dict[Path, _Group] = {}

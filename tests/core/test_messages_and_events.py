@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from agentcli.core import events as ev
 from agentcli.core.event_base import event_from_dict, event_to_dict
-from agentcli.core.ids import RandomIds, SequentialIds
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -136,15 +135,6 @@ def test_events_of_a_newer_version_lose_only_new_fields() -> None:
     assert event_from_dict(data) == ev.NoticeRaised(text="x")
     with pytest.raises(ValueError, match="Invented"):
         event_from_dict({"event": "Invented"})
-
-
-def test_ids_have_the_form_of_a_uuid_and_sequences_repeat() -> None:
-    import uuid
-
-    made = {RandomIds().new() for _ in range(100)}
-    assert len(made) == 100
-    assert all(str(uuid.UUID(text)) == text and uuid.UUID(text).version == 4 for text in made)
-    assert [SequentialIds().new() for _ in range(2)] == [SequentialIds().new()] * 2
 
 
 def test_the_empty_dictionary_that_messages_share_cannot_be_changed() -> None:
