@@ -166,11 +166,11 @@ def listing(changes: Changes) -> list[str]:
 def text_of(changes: Changes, scope: DiffScope) -> str:
     """Everything as plain text: the files, then the unified diff. Safe to show."""
     parts = [f"{heading(changes, scope)}:", *listing(changes), ""]
-    parts += [_shown(file).rstrip("\n") for file in changes.files if file.source]
+    parts += [_show(file).rstrip("\n") for file in changes.files if file.source]
     return "\n".join([*parts, CUT] if changes.cut else parts).rstrip()
 
 
-def _shown(file: ChangedFile) -> str:
+def _show(file: ChangedFile) -> str:
     """The diff as text, without carriage returns at line ends if every line has one."""
     lines = sum(bool(line.sign) for hunk in file.diff.hunks for line in hunk.lines)
     text = file.source.replace("\r\n", "\n") if file.source.count("\r\n") == lines else file.source

@@ -80,10 +80,10 @@ async def prompt_of(messages: tuple[PromptMessage, ...], limits: ResultLimits, a
 
 def words_of(text: str) -> list[tuple[int, str]]:
     """Split arguments into words, each with its start index. Quotes around a word keep its blanks."""
-    return [(match.start(1), _unquoted(match.group(1))) for match in _WORD.finditer(text)]
+    return [(match.start(1), _unquote(match.group(1))) for match in _WORD.finditer(text)]
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     if len(word) > 1 and word[0] == word[-1] == '"':
         return re.sub(r"\\(.)", r"\1", word[1:-1])
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == "'" else word
@@ -116,10 +116,10 @@ async def complete_argument(server: McpServer, prompt: PromptOffer, typed: str) 
     others = {each.name: word for each, (_start, word) in zip(prompt.arguments, before, strict=False)}
     values = await server.complete("prompt", prompt.name, argument.name, value, others)
     more = " " if any(each.required for each in prompt.arguments[place + 1 :]) else ""
-    return [(f"{typed[:start]}{_quoted(each)}{more}", plain_line(argument.description, 80)) for each in values]
+    return [(f"{typed[:start]}{_quote(each)}{more}", plain_line(argument.description, 80)) for each in values]
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     line = plain_line(value, 400)
     if not re.search(r"[\s\"']", line) and line:
         return line

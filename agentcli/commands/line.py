@@ -75,14 +75,14 @@ def run_command(
     appended to the prompt as it is."""
     command = find(name, engine)
     if command is None:
-        return engine.perform(_unknown(engine, name))
+        return engine.perform(_report_unknown(engine, name))
     if command.kind == "prompt":
         return command.load()(engine, arguments, typed, added)
     work = command.load()(engine, arguments)
     return engine.perform(work) if command.kind == "report" else work
 
 
-async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
+async def _report_unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
     if name.startswith("mcp__") and not all(server.start_ended for server in engine.session.mcp or ()):
         yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
         return

@@ -112,7 +112,7 @@ def outcome(server: McpServer) -> str:
     return f"{server_name(server)} {verb}{state_word(server)}{more}"
 
 
-async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> str:
+async def _wait_for_start(engine: Engine, servers: McpServers, server: McpServer) -> str:
     """Wait until a server has connected or failed, and report it. Raises `AgentError` if it has failed."""
 
     async def settle() -> None:
@@ -140,7 +140,7 @@ async def _reconnect(engine: Engine, servers: McpServers, server: McpServer, res
     if server.state in ("unapproved", "disabled"):
         raise UsageError(f"{server_name(server)} is {state_word(server)}. {next_step(server)}")
     await server.reconnect()
-    return await _settled(engine, servers, server)
+    return await _wait_for_start(engine, servers, server)
 
 
 async def _enable(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> str:
@@ -149,7 +149,7 @@ async def _enable(engine: Engine, servers: McpServers, server: McpServer, rest: 
     if server.state == "unapproved":
         raise UsageError(f"{server_name(server)} is not approved. {next_step(server)}")
     await servers.set_enabled(server.name, True)
-    return await _settled(engine, servers, server)
+    return await _wait_for_start(engine, servers, server)
 
 
 async def _disable(_engine: Engine, servers: McpServers, server: McpServer, rest: str) -> str:
@@ -170,7 +170,7 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: s
     """Sign in. `rest`: the redirect address, pasted because the browser could not reach this machine."""
     _check_sign_in(server)
     if rest:
-        with _failures_reported():
+        with _report_failures():
             server.paste(rest)
         return
     addresses: asyncio.Queue[str] = asyncio.Queue()
@@ -185,19 +185,19 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: s
                 )
             else:
                 await cancel_and_wait([shown])
-        with _failures_reported():
+        with _report_failures():
             work.result()
     except Aborted:
         yield say("The sign-in was cancelled.")
         return
     finally:
         await cancel_and_wait([work])
-    yield say(await _settled(engine, servers, server))
+    yield say(await _wait_for_start(engine, servers, server))
 
 
 async def _logout(_engine: Engine, _servers: McpServers, server: McpServer, _rest: str) -> str:
     _check_sign_in(server)
-    with _failures_reported():
+    with _report_failures():
         await server.sign_out()
     return f"The tokens for {server_name(server)} are removed."
 
@@ -208,7 +208,7 @@ def _check_sign_in(server: McpServer) -> None:
 
 
 @contextmanager
-def _failures_reported() -> Iterator[None]:
+def _report_failures() -> Iterator[None]:
     """Re-raise a server's failure as an `AgentError` of the command."""
     try:
         yield

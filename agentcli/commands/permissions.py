@@ -63,20 +63,20 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
 def _answer(engine: Engine, arguments: str) -> str:
     name, _blank, rest = arguments.strip().partition(" ")
     if name == "test":
-        return _tested(engine, rest)
+        return _test(engine, rest)
     if name not in ("add", "edit", "remove"):
         raise UsageError(_USAGE)
     if not engine.session.interactive:
         # In a non-interactive run the prompt may be text of others.
         raise UsageError("Rules can only be changed in an interactive session. Edit the settings file instead.")
-    line = _parsed(rest)
+    line = _parse(rest)
     match name:
         case "add":
-            return _added(engine, line)
+            return _add(engine, line)
         case "edit":
-            return _edited(engine, line)
+            return _edit(engine, line)
         case _:
-            return _removed(engine, line)
+            return _remove(engine, line)
 
 
 # ------------------------------------------------------------------------------------------------------------ listing
@@ -108,7 +108,7 @@ def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
         for entry in rows:
             uses = f"  ({used(entry)})" if entry.last is not None or entry.inactive else ""
             means = "" if shown_rule(entry.text) == entry.text else f": {plain_line(covered_by([entry.text]), 300)}"
-            lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{means}{uses}")
+            lines.append(f"  {entry.behavior:<5}  {_show(entry.text)}{means}{uses}")
     if not entries:
         lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
     denials = engine.session.denials
@@ -134,51 +134,53 @@ def used(entry: RuleEntry) -> str:
 # ----------------------------------------------------------------------------------------------------------- changing
 
 
-def _added(engine: Engine, line: _Line) -> str:
+def _add(engine: Engine, line: _Line) -> str:
     behavior, (rule,) = _behavior_and(line, 1, "/permissions add allow 'Bash(npm test *)' --scope local")
-    text = _sound(rule, behavior, line)
+    text = _check_rule(rule, behavior, line)
     scope = line.scope or "session"
     where = engine.permissions.change(scope, behavior, add=[text])
-    return f"Added: {behavior} {_shown(text)} (covers {plain_line(covered_by([text]), 300)}), {_kept(scope, where)}."
+    return (
+        f"Added: {behavior} {_show(text)} (covers {plain_line(covered_by([text]), 300)}), {_saved_where(scope, where)}."
+    )
 
 
-def _edited(engine: Engine, line: _Line) -> str:
+def _edit(engine: Engine, line: _Line) -> str:
     behavior, (old, new) = _behavior_and(line, 2, "/permissions edit allow 'Bash(npm test)' 'Bash(npm test *)'")
-    text = _sound(new, behavior, line)
-    entry = _found(engine, checked(old).text, behavior, line.scope)
+    text = _check_rule(new, behavior, line)
+    entry = _find(engine, checked(old).text, behavior, line.scope)
     where = engine.permissions.change(_scope(entry), behavior, add=[text], remove=[entry.text])
-    said = f"{_shown(text)} (covers {plain_line(covered_by([text]), 300)})"
-    return f"Changed: {behavior} {_shown(entry.text)} is now {said}, {_kept(entry.scope, where)}."
+    said = f"{_show(text)} (covers {plain_line(covered_by([text]), 300)})"
+    return f"Changed: {behavior} {_show(entry.text)} is now {said}, {_saved_where(entry.scope, where)}."
 
 
-def _removed(engine: Engine, line: _Line) -> str:
+def _remove(engine: Engine, line: _Line) -> str:
     words = line.words
     behavior = words[0] if words[:1] and words[0] in BEHAVIORS else None
     rules = words[1:] if behavior else words
     if len(rules) != 1:
         raise UsageError("Give one rule: /permissions remove 'Bash(npm test *)'")
-    entry = _found(engine, checked(rules[0]).text, behavior, line.scope)
+    entry = _find(engine, checked(rules[0]).text, behavior, line.scope)
     where = engine.permissions.change(_scope(entry), entry.behavior, remove=[entry.text])
-    return f"Removed: {entry.behavior} {_shown(entry.text)} from {plain_line(where, 300)}."
+    return f"Removed: {entry.behavior} {_show(entry.text)} from {plain_line(where, 300)}."
 
 
-def _found(engine: Engine, text: str, behavior: Behavior | None, scope: str | None) -> RuleEntry:
+def _find(engine: Engine, text: str, behavior: Behavior | None, scope: str | None) -> RuleEntry:
     """Find the one editable rule that matches. Raises `UsageError` if there is none or more than one."""
     entries = [entry for entry in engine.permissions.entries() if entry.text == text]
     entries = [entry for entry in entries if behavior in (None, entry.behavior) and scope in (None, entry.scope)]
     changeable = [entry for entry in entries if entry.editable]
     if len(changeable) > 1:
         places = ", ".join(f"{entry.behavior} --scope {entry.scope}" for entry in changeable)
-        raise UsageError(f"There are several rules {_shown(text)}. Say which one: {places}.")
+        raise UsageError(f"There are several rules {_show(text)}. Say which one: {places}.")
     if not changeable and entries:
         source = plain_line(entries[0].source, 300)
-        raise UsageError(f"{_shown(text)} comes from {source} and cannot be changed here.")
+        raise UsageError(f"{_show(text)} comes from {source} and cannot be changed here.")
     if not changeable:
-        raise UsageError(f"There is no rule {_shown(text)}. /permissions lists them.")
+        raise UsageError(f"There is no rule {_show(text)}. /permissions lists them.")
     return changeable[0]
 
 
-def _sound(rule: str, behavior: Behavior, line: _Line) -> str:
+def _check_rule(rule: str, behavior: Behavior, line: _Line) -> str:
     parsed = checked(rule)
     risk = risk_of(parsed) if behavior == "allow" else ""
     if risk and not line.yes:
@@ -193,7 +195,7 @@ def _behavior_and(line: _Line, count: int, example: str) -> tuple[Behavior, tupl
     return line.words[0], line.words[1:]
 
 
-def _parsed(text: str) -> _Line:
+def _parse(text: str) -> _Line:
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -210,7 +212,7 @@ def _parsed(text: str) -> _Line:
             plain.append(word)
     scope = options.get("--scope")
     if scope is not None and scope not in EDITABLE:
-        raise UsageError(f"There is no scope {_shown(scope)}. Choose one of {', '.join(EDITABLE)}.")
+        raise UsageError(f"There is no scope {_show(scope)}. Choose one of {', '.join(EDITABLE)}.")
     return _Line(tuple(plain), scope, options.get("--tool", "Bash"), "--yes" in options)
 
 
@@ -218,20 +220,20 @@ def _scope(entry: RuleEntry) -> SaveTo:
     return cast(SaveTo, entry.scope)
 
 
-def _kept(scope: str, where: str) -> str:
+def _saved_where(scope: str, where: str) -> str:
     if scope == "session":
         return "for this session; --scope local, project or user keeps it"
     return f"saved in {plain_line(where, 300)}"
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return visible_text(plain_line(text, 300))
 
 
 # ------------------------------------------------------------------------------------------------------------ testing
 
 
-def _tested(engine: Engine, text: str) -> str:
+def _test(engine: Engine, text: str) -> str:
     tool, subject = "Bash", text.strip()
     if subject.startswith("--tool "):
         _flag, tool, subject = [*subject.split(maxsplit=2), "", ""][:3]

@@ -224,11 +224,11 @@ def _call(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
     command = plain_text(str(call.input.get("command", ""))).strip("\n") if call.name == "Bash" else ""
     if command not in shown:
         yield f"**Call** `{plain_line(shown, _TITLE_ABOVE_COMMAND)}`{_outcome(result, end)}"
-        yield _fenced("sh", command.split("\n"))
+        yield _fence("sh", command.split("\n"))
     else:
         yield f"**Call** `{shown}`{_outcome(result, end)}"
     if diff := plain_text(_diff(call, result, end)).strip("\n"):
-        yield _fenced("diff", _cut(diff.split("\n"), *_DIFF_LINES))
+        yield _fence("diff", _cut(diff.split("\n"), *_DIFF_LINES))
     if result is None:
         return
     text = plain_text(unwrapped(result.text)).strip("\n")
@@ -236,7 +236,7 @@ def _call(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
     # The text of a denied call is for the model, but a command that was only denied the network has real output.
     is_refusal = _is_denied(end) and unwrapped(result.text) != result.text
     if text and not is_refusal:
-        yield _fenced("text", _cut(text.split("\n"), *_RESULT_LINES))
+        yield _fence("text", _cut(text.split("\n"), *_RESULT_LINES))
     if pictures:
         yield f"[{counted(pictures, 'image')}]"
 
@@ -277,7 +277,7 @@ def _diff(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
     return "\n".join(line for line in lines if line and line[0] in " +-")
 
 
-def _fenced(language: str, lines: Sequence[str]) -> str:
+def _fence(language: str, lines: Sequence[str]) -> str:
     fence = "`" * max([3, *(len(found) + 1 for line in lines for found in _BACKTICKS.findall(line))])
     return "\n".join((f"{fence}{language}", *lines, fence))
 

@@ -128,7 +128,7 @@ class HeadlessRun:
         self._signals.install()
         unwatch = watch_reader(self._streams.stdout, lambda: self._cancel(READER_LEFT))
         try:
-            return await self._guarded(options)
+            return await self._run_guarded(options)
         except asyncio.CancelledError:
             if self._cancelled_with is None:
                 raise
@@ -142,7 +142,7 @@ class HeadlessRun:
             unwatch()
             self._signals.remove()
 
-    async def _guarded(self, options: Options) -> int:
+    async def _run_guarded(self, options: Options) -> int:
         output = self._open_output()
         try:
             return await self._converse(options, output)

@@ -126,7 +126,7 @@ class HeadlessSession:
             work = self._engine.submit(prompt, mentions=named) if command is None else command
             result = await self._run(work)
             if is_last and self._engine.background.tasks:
-                result = await self._without_background(result)
+                result = await self._end_background_of(result)
             await self._show(result)
         finally:
             self.submitting = False
@@ -152,13 +152,13 @@ class HeadlessSession:
             if self._engine.session.server_notices is not None:
                 self._engine.session.server_notices.take()  # they were just reported
 
-    async def _without_background(self, result: Result) -> Result:
+    async def _end_background_of(self, result: Result) -> Result:
         """Wait for background tasks if requested, end those that still run, and put the outcome into the result."""
         from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
         async def add(more: Result) -> bool:
             nonlocal result
-            result = _joined(result, more)
+            result = _join(result, more)
             return not more.is_error
 
         await self._end_background(add, wakes=not result.is_error)
@@ -293,7 +293,7 @@ class HeadlessSession:
         return {"type": "control_response", "response": response}
 
 
-def _joined(first: Result, more: Result) -> Result:
+def _join(first: Result, more: Result) -> Result:
     """One result for a prompt and for what the model did when it was woken. Its costs are the session's already."""
     tasks = {task["task_id"]: task for task in (*first.background_tasks, *more.background_tasks)}
     return replace(

@@ -112,14 +112,14 @@ class Frames:
     def frames(self, event: ev.Event) -> Iterator[Json]:
         if event.agent:
             # A sub-agent replies in parallel with the main agent, whose frame may still be held.
-            yield from self._made(event)
+            yield from self._make(event)
             return
         if self._held_of and not _closes_block(event):
             self._learn_usage(event)
             self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()
             yield from self._held
             self._held, self._held_of = [], ""
-        made = self._made(event)
+        made = self._make(event)
         if isinstance(event, ev.BlockFinished):
             self._held, self._held_of = list(made), event.message_id
         elif self._held_of:
@@ -140,7 +140,7 @@ class Frames:
             case _:
                 pass
 
-    def _made(self, event: ev.Event) -> Iterator[Json]:
+    def _make(self, event: ev.Event) -> Iterator[Json]:
         match event:
             case ev.SessionStarted():
                 self.session_id = event.session_id
@@ -168,7 +168,7 @@ class Frames:
                 self._shown_results.add(event.tool_use_id)
                 yield self._tool_result(event, event.result, event.structured)
             case ev.MessageAppended(message=message):
-                yield from self._appended(event, message)
+                yield from self._frames_of_message(event, message)
             case ev.Result():
                 self.session_id = event.session_id or self.session_id
                 yield result_frame(event)
@@ -198,7 +198,7 @@ class Frames:
             ids = event.tool_use_ids
             yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
 
-    def _appended(self, event: ev.Event, message: Message) -> Iterator[Json]:
+    def _frames_of_message(self, event: ev.Event, message: Message) -> Iterator[Json]:
         if message.is_copy:
             return
         if message.origin is Origin.REPLY:

@@ -57,7 +57,7 @@ def message_line(message: Message) -> str:
         # A file that could not be attached was reported with a notice.
         return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
     if "restored" in message.meta:
-        return _restored(message.meta)
+        return _describe_restored(message.meta)
     if isinstance(news := message.meta.get(SKILLS), Mapping):
         return _skills(news)
     if isinstance(servers := message.meta.get(MCP_SERVERS), Mapping):
@@ -106,7 +106,7 @@ def _servers(news: Mapping[str, Any]) -> str:
     return plain_line(f"The model was notified: MCP servers not connected: {', '.join(gone)}", 300) if gone else ""
 
 
-def _restored(meta: Mapping[str, Any]) -> str:
+def _describe_restored(meta: Mapping[str, Any]) -> str:
     """One line that lists what a compaction put back into the context."""
     files = [str(path) for path in meta.get("files") or ()]
     named = {"tasks": "the todos", "plan": "the approved plan", "background": "running background commands"}

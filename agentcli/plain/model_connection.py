@@ -40,17 +40,17 @@ class PlainModelConnection(ModelAccess):
             self._session.note(NOT_CONNECTED)
 
     async def _step(self, welcome: Welcome, connecting: WelcomeActions) -> Welcome:
-        self._session.show(_said(welcome))
+        self._session.show(_show_step(welcome))
         if welcome.asks:
             text = await self._session.ask("Key: ", hidden=True)
             if text is None:
                 return welcome.back()
             return await connecting.do(*welcome.entered(text))
         offers = welcome.offers()
-        name = await self._chosen(offers)
+        name = await self._choose(offers)
         return welcome.back() if name is None else await connecting.do(*welcome.choose(name))
 
-    async def _chosen(self, offers: tuple[Offer, ...]) -> str | None:
+    async def _choose(self, offers: tuple[Offer, ...]) -> str | None:
         """Ask for one of the offers and return its name. None: Esc or Ctrl+C."""
         for number, offer in enumerate(offers, 1):
             detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
@@ -71,7 +71,7 @@ class PlainModelConnection(ModelAccess):
             self._session.note(f"Type a number from 1 to {len(offers)} and Enter. Esc goes back.", "warning")
 
 
-def _said(welcome: Welcome) -> list[Piece]:
+def _show_step(welcome: Welcome) -> list[Piece]:
     pieces: list[Piece] = [Gap(), prose(shown_command(welcome.question), "warning", "? ", "warning")]
     if welcome.problem:
         pieces.append(prose(shown_command(welcome.problem), "error", "  ! ", "error"))

@@ -103,7 +103,7 @@ class Printer:
         for id, call in calls.items():
             if id not in self._agent_calls:
                 seconds = now - call.began if call.started else 0.0
-                pieces += self._outcome(id, call, _timed(["interrupted"], seconds), "warning")
+                pieces += self._outcome(id, call, _join_outcome(["interrupted"], seconds), "warning")
                 pieces += call.output.lines(verbose=self._verbose)
         return pieces
 
@@ -361,7 +361,7 @@ class Printer:
         hint = "/tasks shows it" if event.display.get("background") else ""
         words = [outcome, summary, hint, wording.accepted_hunks(event)]
         look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
-        said = _timed(words, event.duration_ms / 1_000)
+        said = _join_outcome(words, event.duration_ms / 1_000)
         if call.live:
             rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]
             return rest if status == "done" else [*rest, prose(said, look, "! ", look)]
@@ -412,7 +412,7 @@ class Printer:
         return [prose(" · ".join(filter(None, words)), "quiet", "= ")]
 
 
-def _timed(words: Iterable[str], seconds: float) -> str:
+def _join_outcome(words: Iterable[str], seconds: float) -> str:
     """Join the outcome of a call and, from one second on, its duration."""
     took = duration(seconds) if seconds >= 1 else ""
     return " · ".join(filter(None, (*words, took))) or "done"

@@ -377,9 +377,9 @@ def _detail(detail: ask.Detail) -> list[Piece]:
         case ask.Heading(text, note):
             return [TextLine(((f"  {shown_command(text)}", "strong"), (f"  {note}" if note else "", "quiet")))]
         case ask.Labelled(label, text):
-            return [_labelled(label.removesuffix(":"), text)]
+            return [_label_row(label.removesuffix(":"), text)]
         case ask.LabelTable(rows):
-            return [_labelled(label.lower(), text) for label, text in rows]
+            return [_label_row(label.lower(), text) for label, text in rows]
         case ask.CommandText(text) if "\n" not in text.strip("\n"):
             return [line(shown_command(text), "strong", "  $ ", "mark")]
         case ask.CommandText(text) | ask.MarkdownText(text) | ask.Verbatim(text):
@@ -406,7 +406,7 @@ def _paragraph(paragraph: ask.Paragraph) -> list[Piece]:
             return [prose(row, _STYLES[tone], "  ") for row in text.split("\n")]
 
 
-def _labelled(label: str, text: str) -> Piece:
+def _label_row(label: str, text: str) -> Piece:
     return line(shown_command(text), "text", f"  {label}: ")
 
 
@@ -436,5 +436,5 @@ def _input(input: Json) -> list[Piece]:
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         label = shown_command(plain_line(name))
-        pieces += [line(f"  {label}:", "quiet"), *_rows(text)] if "\n" in text else [_labelled(label, text)]
+        pieces += [line(f"  {label}:", "quiet"), *_rows(text)] if "\n" in text else [_label_row(label, text)]
     return pieces or [line("  (no input)", "quiet")]

@@ -66,7 +66,7 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if (spans := checked_spans(event.display.get("colours"))) and "\n".join(rows).startswith(
         _string(event.display, "text")
     ):
-        lines = [TextLine(((INDENT, "quiet"), *runs)) for runs in _coloured(rows, spans)]
+        lines = [TextLine(((INDENT, "quiet"), *runs)) for runs in _colour_rows(rows, spans)]
     if event.name in _SHELLS and is_diff("\n".join(rows)):
         lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
         lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
@@ -77,7 +77,7 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
 
 
-def _coloured(rows: Sequence[str], spans: Sequence[ColourSpan]) -> Iterator[list[tuple[str, str]]]:
+def _colour_rows(rows: Sequence[str], spans: Sequence[ColourSpan]) -> Iterator[list[tuple[str, str]]]:
     """Rows with the colours that the program gave them."""
     start, first = 0, 0
     for row in rows:

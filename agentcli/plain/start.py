@@ -250,7 +250,7 @@ class Plain:
         self._writer.write([Gap()])
         draft, self.session.draft = self.session.draft, ""
         try:
-            return await self._prompted(draft)
+            return await self._read_prompt(draft)
         except PromptCancelled:
             self._writer.taken()
             now = asyncio.get_running_loop().time()
@@ -260,7 +260,7 @@ class Plain:
             self.session.note("Ctrl+C again quits")
             return ""
 
-    async def _prompted(self, draft: str) -> str:
+    async def _read_prompt(self, draft: str) -> str:
         prompting = start_task(self._reader.prompt(draft))
         try:
             if self._opening is not None:

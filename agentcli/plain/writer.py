@@ -178,7 +178,7 @@ class ColourWriter(Writer):
         if not self._rows:
             self._room = max(MIN_WIDTH, self._width())
         # The last row may still grow.
-        rows = self._rendered(text).split("\n")[:-2]
+        rows = self._render(text).split("\n")[:-2]
         fresh = rows[self._rows :]
         before = self._before("block") if fresh else ""
         self._rows = max(self._rows, len(rows))
@@ -193,14 +193,14 @@ class ColourWriter(Writer):
     def _lines(self, piece: TextLine) -> str:
         self._gap = not any(text for text, _look in piece.runs)
         runs = self._laid_out(piece) if piece.prose else piece.runs
-        return "".join(self._dressed(text, look) for text, look in runs) + "\n"
+        return "".join(self._dress(text, look) for text, look in runs) + "\n"
 
     def _laid_out(self, piece: TextLine) -> TextRuns:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrap_sentences(text, max(MIN_WIDTH, self._width()), indent), look))
 
-    def _dressed(self, text: str, look: TextStyle | str) -> str:
+    def _dress(self, text: str, look: TextStyle | str) -> str:
         code = self._codes.get(look) or _output_code(look, colours=self._colours)
         if not code or not text:
             return text
@@ -216,8 +216,8 @@ class ColourWriter(Writer):
     def _part(self, part: MarkdownPart) -> str:
         if part.kind in ("fence", "code"):
             before = self._before(part.kind)
-            return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
-        rows = self._rendered(part.text).split("\n")[:-1]
+            return before + self._dress(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
+        rows = self._render(part.text).split("\n")[:-1]
         fresh = rows[self._rows :]
         before = self._before(part.kind) if fresh else ""
         self._rows = self._looked_at = 0
@@ -232,7 +232,7 @@ class ColourWriter(Writer):
         self._gap = False
         return before
 
-    def _rendered(self, text: str) -> str:
+    def _render(self, text: str) -> str:
         if self._renderer is None:
             from agentcli.plain.rendering import Renderer
 

@@ -125,7 +125,7 @@ class Accumulator:
         if delta.get("stop_reason") is not None:
             self._stop_reason = intern(str(delta["stop_reason"]))
         if isinstance(delta.get("stop_details"), dict):
-            self._stop_details = _bounded(delta["stop_details"])
+            self._stop_details = _check_depth(delta["stop_details"])
 
     def _finish(self) -> Iterator[ModelEvent]:
         if not self.started:
@@ -149,7 +149,7 @@ class Accumulator:
         self._blocks += 1
         if self._blocks > MAX_BLOCKS:
             raise StreamError(f"the reply has more than {MAX_BLOCKS:,} blocks")
-        _bounded(data)
+        _check_depth(data)
         if "name" in data:
             data = {**data, "name": str(data["name"])[:_MAX_NAME]}
         block = self._open[index] = _OpenBlock(data, str(data.get("type", ""))[:_MAX_NAME])
@@ -179,7 +179,7 @@ class Accumulator:
         elif kind == "input_json_delta":
             text, shown = delta.get("partial_json"), "input"
         else:
-            self._silent_delta(block, _bounded(delta))
+            self._silent_delta(block, _check_depth(delta))
             return opened
         if isinstance(text, str) and text:
             self._count(text)
@@ -253,17 +253,17 @@ def parse_input(text: str) -> tuple[Json, str | None]:
     if not isinstance(value, dict):
         return {}, clean_text(text)
     if _UNSENDABLE_ESCAPE.search(text):
-        value = _cleaned(value)
+        value = _clean(value)
     return value, None
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [_clean(item) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+        return {clean_text(key): _clean(item) for key, item in value.items()}
     return value
 
 
@@ -296,7 +296,7 @@ def _unknown_data(block: _OpenBlock, text: str) -> Json:
     return data
 
 
-def _bounded(data: Json) -> Json:
+def _check_depth(data: Json) -> Json:
     """Check the nesting depth of data that is stored. Raises `StreamError` if it is too deep."""
     if is_too_deep(data):
         raise StreamError("the reply is nested too deeply")

@@ -215,7 +215,7 @@ class Catalog:
         limits = self._listed.get(name, (UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT))
         info = replace(found, id=name) if found else ModelInfo(name, *limits, known=False)
         override = self._overrides.get(name) or self._overrides.get(model)
-        return _overridden(info, override) if isinstance(override, Mapping) else info
+        return _override(info, override) if isinstance(override, Mapping) else info
 
     def wants_window(self, model: str) -> bool:
         """Whether neither the table nor a setting has the model's context window."""
@@ -236,7 +236,7 @@ class Catalog:
         return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))
 
 
-def _overridden(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
+def _override(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
     changes: dict[str, Any] = {}
     for key, name in (("contextWindow", "context_window"), ("maxOutput", "max_output")):
         value = override.get(key)

@@ -148,7 +148,7 @@ def _classify(status: int, error_type: str, said: str, where: Endpoint) -> Failu
             )
         case 403:
             message = _key_message(where, "does not allow this request with the API key")
-            return fail(FailureKind.PERMISSION, f"{message} {_quoted(said)}".strip())
+            return fail(FailureKind.PERMISSION, f"{message} {_quote(said)}".strip())
         case 404 if _MODEL.search(said) or error_type == "not_found_error":
             return fail(
                 FailureKind.UNKNOWN_MODEL,
@@ -173,11 +173,11 @@ def _classify(status: int, error_type: str, said: str, where: Endpoint) -> Failu
         return fail(FailureKind.OVERLOADED, "The API is overloaded.", retryable=True)
     if status >= 500:
         return fail(FailureKind.SERVER, f"The server failed ({status}).", retryable=True)
-    return fail(FailureKind.INVALID_REQUEST, f"The server answered with status {status}. {_quoted(said)}".strip())
+    return fail(FailureKind.INVALID_REQUEST, f"The server answered with status {status}. {_quote(said)}".strip())
 
 
 def _classify_refused(status: int, said: str, detail: str) -> Failure:
-    kind, message = FailureKind.INVALID_REQUEST, f"The API refused the request ({status}). {_quoted(said)}".strip()
+    kind, message = FailureKind.INVALID_REQUEST, f"The API refused the request ({status}). {_quote(said)}".strip()
     if status == 413 or _TOO_LONG.search(said):
         kind = FailureKind.PROMPT_TOO_LONG
         message = "The conversation is too long for the model. Use /compact, or start a new session."
@@ -189,14 +189,14 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
         kind = FailureKind.PAIRING
     elif _BILLING.search(said):
         kind = FailureKind.BILLING
-        message = f"{_quoted(said)} Check billing in the API console, then try again."
+        message = f"{_quote(said)} Check billing in the API console, then try again."
     elif _IMAGE.search(said):
         kind = FailureKind.IMAGE
-        message = f"The API refused an image. {_quoted(said)} Use a smaller image or another format.".replace("  ", " ")
+        message = f"The API refused an image. {_quote(said)} Use a smaller image or another format.".replace("  ", " ")
     return Failure(kind, message, status=status, detail=detail)
 
 
-def _quoted(said: str) -> str:
+def _quote(said: str) -> str:
     # The server's text is untrusted: control and bidi characters must not reach a terminal.
     text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(said.split()))
     if not text:

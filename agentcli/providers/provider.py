@@ -339,7 +339,7 @@ class MessagesProvider:
             if progress.fallbacks and progress.breaks >= policy.breaks_before_fallback:
                 return self._fall_back(progress, failure, rest=bool(progress.overloads))
             if progress.retries >= policy.max_retries or progress.stalls > policy.max_stalls:
-                given_up = _exhausted(failure, progress.retries)
+                given_up = _give_up(failure, progress.retries)
             else:
                 progress.retries += 1
                 seconds = policy.wait(progress.retries, failure.retry_after, self._chance())
@@ -400,7 +400,7 @@ def _with_tool_ids(ids: set[str], message: Json) -> set[str]:
     return ids
 
 
-def _exhausted(failure: Failure, retries: int) -> Failure:
+def _give_up(failure: Failure, retries: int) -> Failure:
     if not retries:
         return failure
     times = "once" if retries == 1 else f"{retries} times"

@@ -459,11 +459,11 @@ async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path
 _PROMPT_AFTER_THE_ENGINE = """
 import asyncio
 from agentcli.plain import start
-prompted = start.Plain._prompted
+prompted = start.Plain._read_prompt
 async def later(plain, draft):
     await asyncio.wait([plain._opening])
     return await prompted(plain, draft)
-start.Plain._prompted = later
+start.Plain._read_prompt = later
 from agentcli.__main__ import main
 main()
 """

@@ -73,7 +73,7 @@ class MentionSource:
 def resource_hits(query: str, servers: McpServers, limit: int) -> list[FileHit]:
     """Resources and templates whose address, name or title matches, best first."""
     ranked: list[tuple[int, int, FileHit]] = []
-    for place, (path, about, is_open) in enumerate(_listed(servers)):
+    for place, (path, about, is_open) in enumerate(_list(servers)):
         match = fuzzy_match(query, path) if query else None
         if query and match is None:
             other = fuzzy_match(query, about)
@@ -86,7 +86,7 @@ def resource_hits(query: str, servers: McpServers, limit: int) -> list[FileHit]:
     return [hit for _score, _place, hit in sorted(ranked, key=lambda each: each[:2])][:limit]
 
 
-def _listed(servers: McpServers) -> Iterator[tuple[str, str, bool]]:
+def _list(servers: McpServers) -> Iterator[tuple[str, str, bool]]:
     """Yields the text after the `@`, a short description, and whether more has to be typed."""
     for server in servers:
         for resource in server.offers.resources[:_MAX_LISTED]:

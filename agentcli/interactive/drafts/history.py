@@ -72,7 +72,7 @@ class History:
         own = {draft.text: draft for draft in self._own}
         there = {draft.text for draft in read}
         missing = [draft for draft in self._own if draft.text not in there]
-        return _collapsed([*(own.get(draft.text, draft) for draft in read), *missing])[-MAX_ENTRIES:]
+        return _collapse([*(own.get(draft.text, draft) for draft in read), *missing])[-MAX_ENTRIES:]
 
     def add(self, draft: Draft) -> None:
         if draft.is_empty or is_lone_key(draft.text):
@@ -124,7 +124,7 @@ class History:
                 lines = file.read(_MAX_READ).split(b"\n")
         except OSError:
             return []
-        entries = _parsed(lines[-_COMPACT_LINES - 1 :])
+        entries = _parse(lines[-_COMPACT_LINES - 1 :])
         if size > _COMPACT_AT or len(lines) > _COMPACT_LINES:
             self._compact()
         return entries
@@ -152,7 +152,7 @@ class History:
         with suppress(OSError), _locked(self._path) as descriptor:
             with open(descriptor, "rb", closefd=False) as file:
                 file.seek(max(0, os.fstat(descriptor).st_size - _MAX_READ))
-                kept = _collapsed(_parsed(file.read().split(b"\n")))[-MAX_ENTRIES:]
+                kept = _collapse(_parse(file.read().split(b"\n")))[-MAX_ENTRIES:]
             lines = [json.dumps(draft.to_dict(), ensure_ascii=False) for draft in kept]
             while sum(map(len, lines)) > _COMPACT_AT // 2:
                 del lines[: max(1, len(lines) // 4)]
@@ -187,7 +187,7 @@ def _after_torn(descriptor: int) -> bytes:
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
-def _parsed(lines: Iterable[bytes]) -> list[Draft]:
+def _parse(lines: Iterable[bytes]) -> list[Draft]:
     entries: list[Draft] = []
     for line in lines:
         if not line.startswith(b"{"):
@@ -199,7 +199,7 @@ def _parsed(lines: Iterable[bytes]) -> list[Draft]:
     return entries
 
 
-def _collapsed(entries: Iterable[Draft]) -> list[Draft]:
+def _collapse(entries: Iterable[Draft]) -> list[Draft]:
     kept: list[Draft] = []
     for draft in entries:
         if kept and kept[-1].text == draft.text:

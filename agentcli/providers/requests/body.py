@@ -186,13 +186,13 @@ def mark_tail(messages: list[Json], count: int) -> int:
     if earlier is not None and count > 1:
         wanted.append(earlier)
     for index in wanted:
-        marked = _marked(messages[index])
+        marked = _mark(messages[index])
         if marked is not None:
             messages[index] = marked
     return min(wanted)
 
 
-def _marked(message: Json) -> Json | None:
+def _mark(message: Json) -> Json | None:
     """A copy of the message with a breakpoint on its last block that supports one; None if no block does."""
     content: Any = message.get("content")
     if isinstance(content, str):

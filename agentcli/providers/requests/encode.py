@@ -48,7 +48,7 @@ class BodyEncoder:
 
     def pieces(self, body: Json) -> list[bytes]:
         """The encoded body in order; only the last pieces are small."""
-        return _joined(self._parts(body))
+        return _join(self._parts(body))
 
     def _parts(self, body: Json) -> list[bytes]:
         parts: list[bytes] = []
@@ -120,7 +120,7 @@ class _SettledMessages:
         return [piece for _end, piece in pieces]
 
 
-def _joined(parts: Sequence[bytes]) -> list[bytes]:
+def _join(parts: Sequence[bytes]) -> list[bytes]:
     """The same bytes in few pieces: large ones are kept, small ones joined."""
     if sum(map(len, parts)) < LARGE_PIECE:
         return [b"".join(parts)]

@@ -130,7 +130,7 @@ class HttpClient:
         """Send a body in pieces and return the response when its headers have arrived. The caller reads its body and
         closes it."""
         request = self._request(method, path, headers, sum(map(len, pieces)))
-        connection = self._kept() or await self._connect()
+        connection = self._take_kept() or await self._connect()
         try:
             await connection.send(request, pieces, self._write_seconds)
             return HttpResponse(self, connection, await connection.response())
@@ -156,7 +156,7 @@ class HttpClient:
         else:
             connection.abort()
 
-    def _kept(self) -> _Connection | None:
+    def _take_kept(self) -> _Connection | None:
         now = asyncio.get_running_loop().time()
         while self._unused:
             connection = self._unused.pop()
@@ -205,7 +205,7 @@ class HttpResponse:
                 self._connection = None
                 self._client.keep(connection)
             else:
-                yield chunk if decoder is None else _decompressed(decoder, chunk)
+                yield chunk if decoder is None else _decompress(decoder, chunk)
 
     def abort(self) -> None:
         """Close the connection before this returns; a task that reads the body gets an error."""
@@ -373,7 +373,7 @@ def _decompressor(encoding: str) -> Any:
             raise BrokenResponse(f"The response is compressed with {other[:40]}, which was not asked for")
 
 
-def _decompressed(decoder: Any, chunk: bytes) -> bytes:
+def _decompress(decoder: Any, chunk: bytes) -> bytes:
     try:
         return bytes(decoder.decompress(chunk))
     except zlib.error as error:

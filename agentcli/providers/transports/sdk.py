@@ -83,7 +83,7 @@ class SdkTransport(Transport):
         try:
             stream = await self._send(client, body, betas)
         except anthropic.APIStatusError as error:
-            raise TransportFailure(self._refused(error, where)) from error
+            raise TransportFailure(self._explain_refusal(error, where)) from error
         except anthropic.APIConnectionError as error:
             raise TransportFailure(from_exception(error, where)) from error
         except network as error:
@@ -160,7 +160,7 @@ class SdkTransport(Transport):
             stream_cls=anthropic.AsyncStream[object],
         )
 
-    def _refused(self, error: Any, where: Endpoint) -> Failure:
+    def _explain_refusal(self, error: Any, where: Endpoint) -> Failure:
         response = error.response
         answer = ErrorResponse(
             response.status_code, header_names(response.headers.items()), response.text, self._clock.timestamp()

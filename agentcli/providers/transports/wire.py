@@ -73,7 +73,7 @@ class WireTransport:
             raise TransportFailure(from_exception(error, where)) from error
         try:
             if response.status_code != 200:
-                raise TransportFailure(await self._refused(response, where))
+                raise TransportFailure(await self._explain_refusal(response, where))
             await check_stream(response, where)
             with closed_on_abort(response, signal):
                 async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
@@ -114,7 +114,7 @@ class WireTransport:
             self._client = make_stream_client(self._credentials.base_url)
         return self._client
 
-    async def _refused(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
+    async def _explain_refusal(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
         text = await _beginning(response)
         headers = header_names(response.headers.items())
         answer = ErrorResponse(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
