@@ -154,8 +154,11 @@ def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
     found: set[int] = set()
     if "," in words or start >= len(words):
         return frozenset()
-    if _UNPRUNED.isdisjoint(words):
-        start = _pruned(words, start, found)
+    while _UNPRUNED.isdisjoint(words) and words[start + 2 : start + 4] in (("-prune", "-o"), ("-prune", "-or")):
+        if not _FIND_TESTS.match(words[start]):
+            break
+        found.add(start + 1)
+        start += 4
     depth, negations, index, negated = 0, 0, start, set[int]()
     for index in range(start, len(words)):
         word = words[index]
@@ -170,38 +173,6 @@ def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
         negations = negations + 1 if word in _NEGATIONS else 0
     # The words after the program could be an alternative, too.
     return frozenset(found) if any(word in _ALTERNATIVES for word in words[index + 1 :]) else frozenset(found | negated)
-
-
-def _pruned(words: tuple[str, ...], start: int, found: set[int]) -> int:
-    """Collect the indexes of the names in every `TEST -prune -o` from `start`; return where the rest begins."""
-    while True:
-        index, names = start, list[int]()
-        closing = 0
-        if words[index : index + 2] == ("-type", "d"):
-            index += 2
-        if words[index : index + 2] in (("-not", "("), ("!", "(")):
-            index, closing = index + 2, 1
-        elif words[index : index + 1] == ("(",):
-            index, closing = index + 1, 2
-        while index + 1 < len(words) and _FIND_TESTS.match(words[index]):
-            names.append(index + 1)
-            index += 2
-            if words[index : index + 1] not in (("-o",), ("-or",)):
-                break
-            index += 1
-        ends: tuple[tuple[str, ...], ...] = (("-prune", "-o"), ("-prune", "-or"))
-        if closing == 1:
-            ends = (("-prune", ")"),)
-        elif closing == 2:
-            ends = ((")", "-prune", "-o"), (")", "-prune", "-or"), ("-prune", ")", "-o"))
-        end = next((end for end in ends if words[index : index + len(end)] == end), None)
-        # Of several alternatives only the last one is pruned.
-        if end is None or not names or (end[0] == "-prune" and len(names) > 1):
-            return start
-        if closing == 1 and any(word in _ALTERNATIVES for word in words[index:]):
-            return start
-        found.update(names)
-        start = index + len(end)
 
 
 def _messages(words: tuple[str, ...]) -> frozenset[int]:
