@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
-from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.session import Session
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
+from agentcli.agent.user_input import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.prompt_queue import Prompt
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
+from agentcli.agent.user_input import Prompt
 from agentcli.context.compact import cut_middle
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal

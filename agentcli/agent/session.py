@@ -31,14 +31,13 @@ from agentcli.agent.loop_state import Limits, LoopState
 from agentcli.agent.plugins import Owned, SessionPlugins
 from agentcli.agent.ports import END_SECONDS, Attachments, Collapser, EmitEvent, HookChain, Hooks, Staging
 from agentcli.agent.profile import ModelSettings, Profile, price_of
-from agentcli.agent.prompt_queue import PromptQueue
-from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
+from agentcli.agent.side_call import Summaries
 from agentcli.agent.subagents.agents import Agents
 from agentcli.agent.subagents.specs import TASK, AgentSetup
 from agentcli.agent.subagents.updates import AgentList, AgentReports, lost_agents
-from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
+from agentcli.agent.user_input import PromptQueue, Questions, UserQuestion
 from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextLimits

@@ -1,17 +1,21 @@
-"""A request outside of the conversation (summary, compaction): returns text, counts all costs. Also the events about
-retries, fallbacks and advisors that every request can have."""
+"""Requests outside of the conversation (summary, compaction): they return text, and all costs are counted. Also the
+events about retries, fallbacks and advisors that every request can have, and the one-line summaries of finished tool
+batches, for which nothing waits."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentcli.agent.loop_state import PendingSummary
 from agentcli.agent.ports import EmitEvent, PriceOf
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
+from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.messages import Block, Json, Message, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.providers import base as provider
@@ -146,3 +150,54 @@ def announced(item: provider.ModelEvent) -> Iterator[ev.Event]:
             yield ev.FeatureDropped(feature=feature, text=message, model=name, requested=requested)
         case provider.Raw(data):
             yield ev.RawStreamed(data=data)
+
+
+SYSTEM = "You write one short line, at most ten words, in the past tense, that says what these tool calls did."
+SHOWN_CHARACTERS = 600
+
+
+class Summaries:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, added: Sequence[Message], signal: AbortSignal) -> PendingSummary | None:
+        """Start a summary of the calls and results in these messages; None without calls, or if the settings turn
+        summaries off. Returns at once."""
+        if not self._session.settings.tuning.tool_summaries:
+            return None
+        uses = [use for message in added for use in message.tool_uses]
+        if not uses:
+            return None
+        results = {result.tool_use_id: result for message in added for result in message.tool_results}
+        described = "\n\n".join(
+            f"{use.name} {str(use.input)[:SHOWN_CHARACTERS]}\n-> {results[use.id].text[:SHOWN_CHARACTERS]}"
+            for use in uses
+            if use.id in results
+        )
+        summary = PendingSummary()
+        coroutine = self._summarise(summary, described, [use.id for use in uses], signal)
+        task = start_task(coroutine, name="tool summary")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return summary
+
+    async def aclose(self) -> None:
+        await cancel_and_wait(list(self._tasks))
+
+    async def _summarise(
+        self, summary: PendingSummary, described: str, tool_use_ids: list[str], signal: AbortSignal
+    ) -> None:
+        call = SideCall(self._session.provider, self._session.price)
+        try:
+            async with aclosing(call.run(self._session.requests.small(SYSTEM, described), signal)) as events:
+                async for event in events:
+                    if isinstance(event, ev.UsageReported):
+                        summary.ready.append(event)
+        finally:
+            summary.is_made = True
+            if (lost := call.lost_usage()) is not None:
+                summary.ready.append(lost)
+        line = (call.text or "").strip().partition("\n")[0]
+        if line:
+            summary.ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))

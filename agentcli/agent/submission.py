@@ -21,8 +21,8 @@ from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_state import EndReason, Stop
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
-from agentcli.agent.prompt_queue import prompt_blocks
 from agentcli.agent.session import Session
+from agentcli.agent.user_input import prompt_blocks
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason

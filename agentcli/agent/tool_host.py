@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.questions import Questions
 from agentcli.agent.session import Session
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
+from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import start_task, wait_uncancelled

@@ -9,7 +9,7 @@ from functools import partial
 from agentcli.agent.engine import Engine
 from agentcli.agent.mcp.results import ResultLimits, content_output
 from agentcli.agent.prompt_expansion import RequestedPrompt
-from agentcli.agent.prompt_queue import Prompt
+from agentcli.agent.user_input import Prompt
 from agentcli.commands.base import Command, Manual
 from agentcli.commands.mcp_listing import argument_hint, prompt_lines, prompt_summary, server_name
 from agentcli.core.errors import AgentError, UsageError

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 
 from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
-from agentcli.agent.toolcalls.summaries import SYSTEM as SUMMARY_SYSTEM
+from agentcli.agent.side_call import SYSTEM as SUMMARY_SYSTEM
 from agentcli.context.compact import INSTRUCTION, LEAD
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen

@@ -17,7 +17,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
-from agentcli.agent.prompt_queue import PromptQueue, QueuedPrompt
+from agentcli.agent.user_input import PromptQueue, QueuedPrompt
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds

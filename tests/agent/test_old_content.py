@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentcli.agent.old_content import OldContent
+from agentcli.agent.conversation_log import OldContent
 from agentcli.core.append_only import AppendOnly
 from agentcli.core.compressed import Compressed
 from agentcli.core.events import ContextEdited, Event, MessageAppended, ReplyStarted

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
+from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import ToolUseBlock

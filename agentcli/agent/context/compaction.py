@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.context.compaction_plan import CompactionDraft, drafted
 from agentcli.agent.hooks import ask_hooks, hook_message
-from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
+from agentcli.agent.user_input import Questions
 from agentcli.context import compact as words
 from agentcli.context.compaction_preview import RequestTokens
 from agentcli.context.estimate import message_tokens

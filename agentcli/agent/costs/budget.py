@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.questions import UserQuestion
+from agentcli.agent.user_input import UserQuestion
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer

@@ -11,9 +11,9 @@ from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.repetition import ask_about_loop
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
-from agentcli.agent.prompt_queue import Priority, QueuedPrompt
 from agentcli.agent.session import Session
 from agentcli.agent.toolcalls.call_result import refused_again
+from agentcli.agent.user_input import Priority, QueuedPrompt
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Literal
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.questions import Questions, UserQuestion
+from agentcli.agent.user_input import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen

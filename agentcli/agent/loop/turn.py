@@ -12,23 +12,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import field
 from typing import Protocol
 
 from agentcli.agent.hooks import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
-from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.session import Session
 from agentcli.agent.side_call import announced, consulted
 from agentcli.agent.toolcalls.call_input import observed_input
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
+from agentcli.context.estimate import block_tokens
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
-from agentcli.core.frozen import frozen, replace
-from agentcli.core.messages import NOTHING, RESULT_DATA, Json, Message, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.frozen import frozen, replace, slotted
+from agentcli.core.messages import (
+    NOTHING,
+    RESULT_DATA,
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    is_thinking,
+)
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.providers.requests.server_tools import advisor_of, describe_advice
@@ -467,3 +480,87 @@ def _refusal(finished: model.Finished) -> str:
     category = finished.stop_details.get("category")
     because = f" ({category})" if isinstance(category, str) else ""
     return f"The model declined to answer{because}. The prompt is left out; change it and send it again."
+
+
+@slotted
+class Reply:
+    """Mutable and private to one `Turn`; `message` makes an immutable value of it."""
+
+    message_id: str
+    api_id: str
+    model: str
+    usage: Usage
+    blocks: dict[int, Block] = field(default_factory=dict)
+    """Complete blocks, by index."""
+    open_text: dict[int, list[str]] = field(default_factory=dict)
+    """Text of blocks that are still streaming; kept when the user interrupts."""
+    opened: dict[int, float] = field(default_factory=dict)
+    """Start time of each block, on the monotonic clock."""
+    held: list[tuple[int, ToolUseBlock]] = field(default_factory=list)
+    """Tool calls that the output cap may have cut: they do not run until the next block or the end proves otherwise."""
+
+    def add_text(self, index: int, text: str) -> None:
+        self.open_text.setdefault(index, []).append(text)
+
+    def close_block(self, index: int, block: Block) -> None:
+        self.open_text.pop(index, None)
+        self.blocks[index] = block
+
+    def drop_after(self, call: ToolUseBlock | None) -> None:
+        """Keep the blocks up to and including a call; for a reply that was cut off after it."""
+        last = next((index for index, block in self.blocks.items() if block is call), -1)
+        self.blocks = {index: block for index, block in self.blocks.items() if index <= last}
+        self.open_text.clear()
+        self._drop_unanswered()
+
+    def keep_what_came(self) -> None:
+        """End the reply here: keep its text, drop calls that may be incomplete."""
+        for index, _call in self.held:
+            self.blocks.pop(index, None)
+        for index, parts in self.open_text.items():
+            text = "".join(parts)
+            if text.strip():
+                self.blocks[index] = TextBlock(text)
+        self.open_text.clear()
+        self._drop_unanswered()
+
+    def _drop_unanswered(self) -> None:
+        """Drop calls of server tools whose results did not arrive: no later request could add them."""
+        unknown = [(index, block.data) for index, block in self.blocks.items() if isinstance(block, UnknownBlock)]
+        answered = {data.get("tool_use_id") for _index, data in unknown}
+        for index, data in unknown:
+            if data.get("type") == "server_tool_use" and data.get("id") not in answered:
+                del self.blocks[index]
+
+    @property
+    def content(self) -> tuple[Block, ...]:
+        return tuple(self.blocks[index] for index in sorted(self.blocks))
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Tokens of everything received, except thinking and calls that are still streaming."""
+        open_blocks = [TextBlock("".join(parts)) for parts in self.open_text.values()]
+        return sum(map(block_tokens, (*self.blocks.values(), *open_blocks)))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+
+    @property
+    def says_nothing(self) -> bool:
+        """No text and no call, only thinking and white space. Such a reply is never stored."""
+        return all(
+            is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip()) for block in self.content
+        )
+
+    def message(self, stop_reason: str | None) -> Message:
+        return Message(
+            role="assistant",
+            content=self.content,
+            id=self.message_id,
+            origin=Origin.REPLY,
+            api_id=self.api_id,
+            model=self.model,
+            stop_reason=stop_reason,
+            usage=self.usage,
+        )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from agentcli.agent.plugins import PluginRenderers
 from agentcli.agent.ports import EmitEvent, PostToolVerdict, PreToolVerdict
-from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.subagents.agents import CallAgents
 from agentcli.agent.toolcalls.call_input import (
@@ -48,6 +47,7 @@ from agentcli.agent.toolcalls.network_offer import (
     network_reason,
     unattended_network,
 )
+from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.aio import in_thread
