@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.submission import is_prompt
 from agentcli.interactive.view import Question, Sent
-from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
+from agentcli.tui.model import Above, Activity, Add, Clear, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.presenter_state import active_todo
 from agentcli.tui.status.data import FactsFeed
@@ -27,6 +27,7 @@ from agentcli.tui.status.data import FactsFeed
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.interactive.drafts.draft import Draft
+    from agentcli.tui.chat import ChatScreen
 
 FRAME_SECONDS = 1 / 30
 SETTLE_SECONDS = 0.004
@@ -93,46 +94,8 @@ MAX_WAITING = 200
 """Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""
 
 
-class SessionScreen(Protocol):
-    def apply(self, operations: Iterable[Operation]) -> None: ...
-
-    def paint(self, operations: Iterable[Operation], activity: Activity) -> None:
-        """Apply operations, show the activity, and paint both in this turn of the event loop."""
-        ...
-
-    def show_activity(self, activity: Activity) -> None: ...
-
-    def show_facts(self, facts: Facts) -> None: ...
-
-    def show_queued(self, texts: list[str]) -> None: ...
-
-    def ask(self, event: Question, waiting: int) -> None:
-        """Open the dialog for a question; its answer goes to `TuiSession.answer`."""
-        ...
-
-    def show_waiting(self, count: int) -> None:
-        """Show the number of questions queued behind the open one."""
-        ...
-
-    def withdraw(self, request_id: str) -> None:
-        """Close the dialog of this question if it is open."""
-        ...
-
-    def give_back(self, drafts: list[Draft]) -> None:
-        """Put prompts that were not sent back into the prompt box."""
-        ...
-
-    def finished(self, result: ev.Result) -> None: ...
-
-    def refresh_commands(self) -> None: ...
-
-    def apply_settings(self, names: frozenset[str]) -> None: ...
-
-
 class TranscriptView:
-    def __init__(
-        self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
-    ) -> None:
+    def __init__(self, screen: ChatScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None) -> None:
         self._screen = screen
         self._now = now
         self._engine: Engine | None = None
@@ -314,7 +277,7 @@ class TranscriptView:
 class TuiSession(SessionDriver):
     def __init__(
         self,
-        screen: SessionScreen,
+        screen: ChatScreen,
         now: Callable[[], float] = time.monotonic,
         read_branch: Callable[[Path], str] | None = None,
     ) -> None:

@@ -32,7 +32,7 @@ Kind = TypeVar("Kind", bound=Item)
 
 
 class Shown:
-    """Implements `tui.session.SessionScreen`, and fails where a transcript would be shown nonsense."""
+    """Stands in for the chat screen, and fails where a transcript would be shown nonsense."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
