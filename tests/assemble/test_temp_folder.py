@@ -74,6 +74,11 @@ LINK_SPELLINGS = (
     "cat ../../../../../../tmp/link",
     'for f in /tmp/l*; do cat "$f"; done',
     "find /tmp -type l | xargs cat",
+    "find $TMPDIR | xargs cat",
+    "find /tmp -type l -exec cat {} +",
+    "cat $(find /tmp -type l)",
+    "cat $(find $TMPDIR)",
+    "cd /tmp && cat $(ls)",
     "cat $(ls /tmp/l*)",
     "cat $TMPDIR/link",
 )

@@ -208,7 +208,7 @@ class _CommandAnalysis:
         if not wrapped.extended and not command.others:
             known = known_words(Variant(command.words, command.globs), folders, self._place)
             part = replace(part, known=known[start:] if known is not None else None)
-        return replace(part, prints_names=_prints_names(part, producer)) if command.feeds else part
+        return replace(part, prints_names=self._prints_names(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
         words = command.words
@@ -227,7 +227,8 @@ class _CommandAnalysis:
             return "the values of its variables are unknown"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
-        if wrapped.extended and any(map(self._place.in_scratch, folders)):
+        has_names = wrapped.extended or any(NAME in word for word in inner.words)
+        if has_names and any(map(self._place.in_scratch, folders)):
             return "the names in the temp folder are unknown"
         if wrapped.extended:
             reason = self._names_objection(
@@ -275,10 +276,23 @@ class _CommandAnalysis:
         return (
             own_program(command[0], self._place)
             or (objection(words) if objection(command) is not None else None)
-            or self._names_objection("find", command, is_listed=is_lister(search))
+            or self._names_objection("find", command, is_listed=self._is_lister(search, folders))
             or objection_here(search, frozenset(), folders, self._place)
             or objection_here(command, frozenset(), folders, self._place)
         )
+
+    def _prints_names(self, part: CommandPart, producer: CommandPart | None) -> bool:
+        if not part.only_reads or len(part.inner) != len(part.command.words):
+            return False
+        if not part.command.piped:
+            return self._is_lister(part.known or part.inner, part.folders)
+        return producer is not None and producer.prints_names and keeps_lines(part.inner)
+
+    def _is_lister(self, words: Words, folders: tuple[str, ...]) -> bool:
+        """Whether a command prints names of files that another one may read. In the temp folder they may be links that
+        lead anywhere, made by an earlier command."""
+        named = (f"{folder}/{word}" if word[:1] != "/" else word for folder in folders for word in words[1:])
+        return is_lister(words) and not any(map(self._place.in_scratch, named))
 
     def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
         """The redirections with `$PWD`, `$HOME` and `$TMPDIR` in file names replaced."""
@@ -356,14 +370,6 @@ class _CommandAnalysis:
         except NotResolved:
             return None
         return found or None
-
-
-def _prints_names(part: CommandPart, producer: CommandPart | None) -> bool:
-    if not part.only_reads or len(part.inner) != len(part.command.words):
-        return False
-    if not part.command.piped:
-        return is_lister(part.inner)
-    return producer is not None and producer.prints_names and keeps_lines(part.inner)
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders

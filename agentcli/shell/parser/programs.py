@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.shell.parser.words import MARKED
 
 if TYPE_CHECKING:
     from agentcli.shell.parser.strict_parser import SimpleCommand
@@ -322,9 +323,10 @@ def only_filters(words: Words) -> bool:
 
 
 def prints_names(parts: Sequence[SimpleCommand]) -> bool:
-    """Whether a pipe consists of a lister and optional filters."""
+    """Whether a pipe consists of a lister of the folder that it runs in, and optional filters."""
     first, *filters = parts
     odd = any(each.kind != "harmless" for part in parts for each in part.redirections)
+    odd = odd or any(word[:1] in "/~" or ".." in word or MARKED.search(word) for word in first.words[1:])
     return not odd and is_lister(first.words) and all(keeps_lines(part.words) for part in filters)
 
 
