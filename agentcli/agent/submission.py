@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from agentcli.agent.attachments.undo_notes import COMMAND_FAILED
 from agentcli.agent.context.compaction import CompactArguments, Compaction
-from agentcli.agent.costs.account import Account
-from agentcli.agent.costs.budget import ask_about_budget
+from agentcli.agent.costs.costs import Account, ask_about_budget
 from agentcli.agent.delivery import Delivery
 from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words

@@ -2,12 +2,12 @@
 
 options        the options of a caller               environment       folders, settings, variables, trust
 rights         tools, rules, sandbox                 model             model, limits, provider
-sessions       session file, history, system prompt  output_styles     the output style of a new session
+sessions       session file, history, system prompt, output style
 attachments    instruction files and reminders       context_pipeline  steps that free context
 definitions    commands, skills, agents from files   hooks             hooks, as trust allows
 plugins        Python plugins, as trust allows       mcp               MCP servers and their tools
 reload         changed files of an open session
-subagents      the engines of sub-agents             agent_flags       --agents and --agent
+subagents      the engines of sub-agents
 worktrees      git worktrees of a project            agent_worktree    the worktree of a sub-agent
 login          keys and addresses
 """
@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.attachments.state_notes import resumed_shells
-from agentcli.agent.costs.account import totals_from
+from agentcli.agent.costs.costs import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
-from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definitions_for
@@ -40,7 +39,7 @@ from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.reload import SessionConfiguration
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
-from agentcli.assemble.subagents import SubagentBuilder
+from agentcli.assemble.subagents import SubagentBuilder, as_agent
 from agentcli.config.settings import Settings
 from agentcli.core import events as ev
 from agentcli.core.events import NoticeRaised

@@ -15,7 +15,6 @@ from agentcli import __version__
 from agentcli.agent.costs.cache_difference import Front, front_from
 from agentcli.agent.session import LateSystem
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.output_styles import chosen_style
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import (
     NON_INTERACTIVE,
@@ -33,7 +32,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 from agentcli.core.messages import Json, Message
 from agentcli.core.processes.own_programs import clean_search_path
-from agentcli.definitions.library import Library
+from agentcli.definitions.library import Library, all_styles
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.registry import builtin_traits
@@ -289,3 +288,19 @@ class GitStatusReader:
         if program is None or runs_programs(env.cwd, folders) is not None:
             return
         self._found = read_git_status(program, env.cwd, GIT_SECONDS)
+
+
+def chosen_style(env: Environment, library: Library) -> OutputStyle | None:
+    """The style that the settings name; None for the default one. An unknown name is reported."""
+    name = (env.settings.text("outputStyle") or "").strip().lower()
+    if name in ("", "default"):
+        return None
+    if not library.loaded:
+        library.refresh()
+    styles = all_styles(library)
+    style = styles.get(name)
+    if style is None:
+        known = ", ".join(styles)
+        env.warn(f"There is no output style {name!r}, so the default one is used. There are: {known}.", "settings")
+        return None
+    return OutputStyle(style.name, style.body, style.keep_coding_instructions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agentcli.agent.costs.budget import dollars
+from agentcli.agent.costs.costs import dollars
 from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.costs.budget import LIFT, STOP, dollars, raised
+from agentcli.agent.costs.costs import LIFT, STOP, dollars, raised
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.commands.line import run_command
 from agentcli.core import events as ev

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.costs.account import model_usage, totals_from
+from agentcli.agent.costs.costs import model_usage, totals_from
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.line import run_command

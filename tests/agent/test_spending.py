@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.costs.budget import Budget
+from agentcli.agent.costs.costs import Budget
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.costs.budget import ask_about_budget
+from agentcli.agent.costs.costs import ask_about_budget
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.recover import attachments_now
