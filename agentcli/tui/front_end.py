@@ -120,7 +120,11 @@ class AppFrontEnd(FrontEnd):
                 self._app.themes.use(value)
             except ThemeError as error:
                 raise AgentError(str(error)) from error
-        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("SettingScope", scope))
+        where = await asyncio.to_thread(self._app.preferences.keep, name, value, cast("SettingScope", scope))
+        if name == "theme":
+            # Else the changed file would end the preview of another theme when it is read again.
+            self._app.preferences = replace(self._app.preferences, theme=value)
+        return where
 
     def themes(self) -> list[tuple[str, str]]:
         return [(theme.name, theme.description) for theme in self._app.themes.active.all().values()]

@@ -179,9 +179,13 @@ def clusters(text: str) -> Iterator[Cluster]:
 
 
 def _split(text: str) -> list[tuple[int, int, int]]:
-    """Start, end and width of each cluster. Skin tones join the cluster before; two regional indicators are a flag."""
+    """Start, end and width of each cluster. Skin tones join the cluster before; two regional indicators are a flag. A
+    tab, which has no width for Rich, is a cluster of its own."""
     found: list[tuple[int, int, int]] = []
     for start, end, width in split_graphemes(text)[0]:
+        while (tab := text.find("\t", start + 1, end)) > 0:
+            found.append((start, tab, width))
+            start, width = tab, 0
         first = text[start]
         is_tone = "\U0001f3fb" <= first <= "\U0001f3ff"
         is_flag = _is_regional(first) and found and found[-1][1] - found[-1][0] == 1 and _is_regional(text[start - 1])
@@ -232,10 +236,11 @@ def row_starts(line: str, width: int) -> list[int]:
             starts.append(word.start())
             used = 0
         for cluster in clusters(whole):
-            cells = TAB - used % TAB if whole[cluster.start] == "\t" else cluster.right - cluster.left
+            is_tab = whole[cluster.start] == "\t"
+            cells = TAB - used % TAB if is_tab else cluster.right - cluster.left
             if used and used + cells > width:
                 starts.append(word.start() + cluster.start)
-                used = 0
+                used, cells = 0, TAB if is_tab else cells
             used += cells
     return starts
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
@@ -117,6 +117,8 @@ async def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps(pilot: P
     st.lists(st.sampled_from(["a", " ", "word ", "\t", "❤\ufe0f", "1\ufe0f⃣", "👍🏽", "漢", "🇩🇪", FAMILY]), max_size=40),
     st.integers(9, 20),
 )
+@example(["\t", " ", "\t", "\t"], 9)
+@example(["a", "a", "❤\ufe0f", "❤\ufe0f", "❤\ufe0f", "\t"], 9)
 def test_rows_fit_the_width_and_begin_with_whole_characters(parts: list[str], width: int) -> None:
     line = "".join(parts)
     starts = row_starts(line, width)
