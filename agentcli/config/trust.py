@@ -21,7 +21,7 @@ from typing import Any
 
 from agentcli.config.files import SIZE_LIMIT, locked, replace_file
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
-from agentcli.config.trust_effects import named_paths
+from agentcli.config.trust_effects import MAX_NAMED, named_paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.bounded_read import Reason, Unread, parse_json, read_bounded
 from agentcli.core.files.links import real_path
@@ -127,11 +127,15 @@ def _parts(
         paths += _files_below(root / name, root)
     found = (_part(path, root) for path in paths)
     parts = [part for part in found if part is not None and not _is_empty(part)]
-    texts = [part.text for part in parts if part.name.endswith(".json")]
     # In the user's own home folder the named files are the user's, too.
     own = (read_bounded(path, SIZE_LIMIT) for path in user_files if not path.is_relative_to(root))
-    texts += [data.decode("utf-8", "replace") for data in own if isinstance(data, bytes)]
+    # The user's files first, so that a repository cannot fill the list.
+    texts = [data.decode("utf-8", "replace") for data in own if isinstance(data, bytes)]
+    texts += [part.text for part in parts if part.name.endswith(".json")]
     named, known = named_paths(texts, root, here), {part.name for part in parts}
+    if len(named) > MAX_NAMED:
+        parts.append(TrustedContent(f"more than {MAX_NAMED} named files", UNREADABLE, named=True))
+        named = named[:MAX_NAMED]
     parts += [part for name in named if name not in known and (part := _named_part(root / name, root)) is not None]
     return tuple(parts), tuple(named)
 

@@ -112,7 +112,8 @@ _DATA = frozenset(
     | {".tmp", ".out", ".pid", ".ini"}
 )
 """Endings of files that no program runs."""
-_MAX_PATHS = 500
+MAX_NAMED = 500
+"""Number of named files that are protected and compared; a project whose commands name more is not trusted."""
 _MAX_WORD_CHARS = 400
 
 
@@ -133,7 +134,9 @@ def named_paths(texts: Iterable[str], root: Path, cwd: Path) -> list[str]:
             words, bases = list(dict.fromkeys(_words(command))), dict.fromkeys((root, cwd, root / folder))
             named = _paths(words, bases, root)
             found |= named | _paths(words, (root / name for name in named if (root / name).is_dir()), root)
-    return list(found)[:_MAX_PATHS]
+        if len(found) > MAX_NAMED:
+            break
+    return list(found)
 
 
 def _paths(words: Iterable[str], bases: Iterable[Path], root: Path) -> dict[str, None]:

@@ -281,3 +281,19 @@ async def test_a_script_is_found_in_a_folder_that_another_word_of_the_hook_names
     assert len(json.loads(ended.out)["permission_denials"]) == 1
     assert (program.work / "ran").exists()
     assert not evil.exists()
+
+
+async def test_a_repository_cannot_crowd_out_the_scripts_that_the_users_own_hook_names(program: Program) -> None:
+    (program.work / "scripts").mkdir()
+    (program.work / "scripts" / "fmt.sh").write_text(f"touch {program.home}/evil\n")
+    (program.work / "a.txt").write_text("a")
+    folder = program.home / ".config" / "agentcli"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps(hooks("PostToolUse", "sh scripts/fmt.sh", "Read")))
+    (program.work / ".claude").mkdir()
+    words = " ".join(f"f{number}" for number in range(700))
+    (program.work / ".claude" / "settings.json").write_text(json.dumps({"x": {"command": words}}))
+    async with LoopbackServer(reply(call("Read", file_path="a.txt")), "Done.") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "go")
+    assert not (program.home / "evil").exists()
