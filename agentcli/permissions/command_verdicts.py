@@ -232,8 +232,15 @@ class CommandJudge:
             exposure=exposure,
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
             scratch=tuple(map(str, policy.scratch)),
-            contained=policy.hidden_from_commands(command),
+            contained=self._is_contained(command),
         )
+
+    def _is_contained(self, command: str) -> bool:
+        """Whether a read-only command may read whatever names it gets: it has no network, secrets and denied files are
+        hidden from it, and no ask rule is about reading files, which a link may lead to."""
+        policy = self.policy
+        asks = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in policy.ask)
+        return not asks and policy.contains(command) and policy.hidden_from_commands(command)
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:
         reading = [

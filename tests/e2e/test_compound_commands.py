@@ -31,6 +31,9 @@ REFUSED = [
     'for f in src/*.py; do rm "$f"; done',
     'echo "$(touch made)"',
     'while read -r f; do cat "$f"; done < a.txt',
+    "find . -exec echo {} + -execdir perl -e 'print 43' {} +",
+    "find . -exec echo {} + -fprint /tmp/made",
+    "find . -exec printf %s {} ';' -okdir sh -c id {} ';'",
 ]
 
 
@@ -130,3 +133,43 @@ async def test_hostile_names_that_one_program_passes_to_another_change_nothing(p
     assert "text of b.txt" in sent
     assert "PRIVATE" not in sent
     assert file_states(program.work) == before
+
+
+async def test_names_that_a_command_finds_get_around_no_ask_rule(program: Program) -> None:
+    plan = program.home / "Documents" / "plan.txt"
+    plan.parent.mkdir()
+    plan.write_text("private\n")
+    (program.work / "note").symlink_to(plan)
+    subprocess.run("git init -q && git add note", shell=True, cwd=program.work, check=True)
+    folder = program.home / ".config" / "agentcli"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps({"permissions": {"ask": ["Read(~/Documents/**)"]}}))
+    spellings = ["git ls-files | xargs cat", "find . -type l -exec cat {} +", "cat $(ls)"]
+    replies = [reply(call("Bash", command=command)) for command in spellings]
+    async with LoopbackServer(*replies, "done") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "look")
+        shown = json.dumps([request.body for request in server.requests])
+    assert "private" not in shown
+    assert shown.count("needs approval") >= len(spellings)
+
+
+async def test_a_read_only_command_leaves_nothing_in_the_caches_of_later_ones(program: Program) -> None:
+    if not probe(os.environ, (), None).works:
+        pytest.skip("no sandbox works here")
+    # Sort takes these names for its options, and runs the file as a program.
+    option = program.work / "--compress-program=." / "x"
+    option.parent.mkdir()
+    option.touch()
+    planted = program.work / "x"
+    planted.write_text("#!/bin/sh\nmkdir -p ~/.cache/pip && touch ~/.cache/pip/evil /tmp/ran && echo ran >&2\n")
+    planted.chmod(0o755)
+    (program.work / "-S64K").touch()
+    (program.work / "big").write_text("line\n" * 200_000)
+    subprocess.run("git init -q && git add .", shell=True, cwd=program.work, check=True)
+    async with LoopbackServer(reply(call("Bash", command="git ls-files | xargs sort | tail -1")), "done") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "look")
+        result = json.dumps(server.requests[-1].body["messages"][-1])
+    assert "Read-only file system" in result or "cannot create" in result, result
+    assert not list(program.home.rglob("evil"))

@@ -270,8 +270,9 @@ class _CommandAnalysis:
         words = variant.words
         at = words.index("-exec")
         search, command = words[:at], words[at + 1 : -1]
-        # A file name matched by a pattern could be an action of find.
-        if variant.globs or words[-1] not in ("+", ";") or not command or "-exec" in command or ";" in command:
+        # A file name matched by a pattern could be an action of find, and so could words after another `+`.
+        ends_with_names = len(command) > 1 and command[-1] == "{}" and command.count("{}") == 1
+        if variant.globs or words[-1] not in ("+", ";") or not ends_with_names or {"+", ";"} & set(command):
             return objection(words)
         return (
             own_program(command[0], self._place)
