@@ -122,9 +122,13 @@ class BubblewrapLauncher(Launcher):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._not_replaceable(protected.writable))
             network = self.shares_network(grant)
-            mounts = Mounts(rules, masks, files, caches, _traits(arguments, environ, grant, network))
+            # A program that only reads needs none of the system calls that strict mode refuses.
+            strict = rules.strict or grant.reads_only
+            traits = _traits(arguments, environ, grant, network)
+            traits = replace(traits, has_unix_sockets=not (strict and self.ability.seccomp))
+            mounts = Mounts(rules, masks, files, caches, traits)
             variables = connection.variables(self._variables(files.temp, environ, caches))
-            filter = self._system_call_filter(network)
+            filter = self._system_call_filter(network, strict)
             command = (
                 self.ability.program,
                 *self._namespaces(network),
@@ -347,12 +351,12 @@ class BubblewrapLauncher(Launcher):
         """Stop watching the limits of a command; returns the limit for which it was stopped, or ""."""
         return self._limits.remove(cleanup)
 
-    def _system_call_filter(self, network: bool) -> int:
+    def _system_call_filter(self, network: bool, strict: bool) -> int:
         """A descriptor to read the seccomp filter from, -1 without seccomp. A new pipe, with its own offset."""
         if not self.ability.seccomp:
             return -1
         reading, writing = os.pipe()
-        os.write(writing, seccomp_filter(network=network, strict=self.rules.strict))
+        os.write(writing, seccomp_filter(network=network, strict=strict))
         os.close(writing)
         return reading
 

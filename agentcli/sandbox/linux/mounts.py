@@ -59,7 +59,9 @@ class CommandTraits:
     is_git: bool
     """Whether it runs git, which would record files that only look removed or changed."""
     reads_only: bool
-    """Whether nothing but its temp folder and caches is writable."""
+    """Whether nothing but its temp folder is writable."""
+    has_unix_sockets: bool = True
+    """Whether it can use Unix sockets; not where system calls are filtered as in strict mode."""
 
 
 class Mounts:
@@ -107,7 +109,8 @@ class Mounts:
         for folder in self._shown:
             if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
-        made += self._caches.mounts(resolved)
+        caches = self._caches.mounts(resolved)
+        made += ["--ro-bind" if word == "--bind" else word for word in caches] if self._command.reads_only else caches
         if self._command.reads_only:
             # Read-only already, unless they are in a hidden folder.
             for folder in self._rules.working_dirs:
@@ -154,7 +157,8 @@ class Mounts:
             made += ["--perms", "0111" if leads_on else "0000", "--tmpfs", str(path)]
             made += [] if leads_on else ["--remount-ro", str(path)]
         refused = [*map(str, masks.refused)]
-        for folder in () if self._command.network else _socket_folders():
+        has_none = self._command.network or not self._command.has_unix_sockets
+        for folder in () if has_none else _socket_folders():
             # A program outside acts for whoever connects, also through a read-only mount.
             if _is_visible(folder, visible) and not is_below(str(folder), refused):
                 for socket in _sockets_in(folder):
