@@ -31,6 +31,7 @@ STYLES = (
     Style.parse("underline2 overline red on #16181d"),
     Style.parse("#7cb7ff on #16181d") + Style(link="https://example.org/notes"),
     Style.null(),
+    Style.parse("bold magenta"),
 )
 WORDS = ("a", "word", "  ", "            ", "漢字", "café", "e\u0301", "│", "👍", "❤\ufe0f", "👩\u200d👩\u200d👧", "한")
 

@@ -150,7 +150,8 @@ class FrameWriter:
                         break
                     end += 1
             self._move(x, y)
-            self._look(pen, is_space=pen is space)
+            # The pen of spaces may also be that of plain text, which shows colour and weight.
+            self._look(pen, is_space=pen is space and characters[x] == " ")
             self.pieces.append("".join(characters[x:end]))  # type: ignore[arg-type]
             self._at = (end, y) if end < self._width else None
             x = end
