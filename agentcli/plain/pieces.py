@@ -23,6 +23,8 @@ class TextLine:
     prose: bool = False
     """Whether the last run is sentences, which wrap between words with a hanging indent. Commands, output and paths are
     not prose."""
+    ends_answer: bool = True
+    """False: printed between two lines of an answer that goes on."""
 
 
 @frozen

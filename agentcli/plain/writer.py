@@ -159,7 +159,7 @@ class ColourWriter(Writer):
     def _text(self, piece: Piece) -> str:
         match piece:
             case TextLine():
-                return self._cut_off() + self._lines(piece)
+                return (self._cut_off() if piece.ends_answer else "") + self._lines(piece)
             case Gap():
                 return self._cut_off() + self._blank()
             case AnswerText():

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
+from agentcli.core.frozen import replace
 from agentcli.core.messages import (
     Message,
     Origin,
@@ -19,7 +20,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.interactive import wording
-from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line, prose
 from agentcli.plain.printer import Printer, replayed
 from agentcli.plain.results import diff_output, result_lines
 from agentcli.plain.writer import BareWriter, ColourWriter
@@ -349,6 +350,18 @@ def coloured(*pieces: Any, width: int = 60, colours: bool = True) -> str:
 
 def bare(text: str) -> str:
     return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+def test_a_queued_prompt_does_not_end_the_code_block_that_streams() -> None:
+    printed: list[str] = []
+    writer = ColourWriter(printed.append, lambda: 60, colours=False)
+    queued = replace(prose("Queued: next thing", "quiet", "· "), ends_answer=False)
+    writer.write(
+        [AnswerText("Look:\n\n```python\ndef f():\n    re"), queued, AnswerText("turn 1\n# *done*\n```\n"), AnswerEnd()]
+    )
+    rows = re.sub(r"\x1b\[[\d;]*m", "", "".join(printed)).splitlines()
+    assert rows.index("· Queued: next thing") < len(rows) - 3
+    assert [row.strip() for row in rows if row.strip()][-3:] == ["return 1", "# *done*", "```"]
 
 
 def test_markdown_is_rendered_with_style_codes_only() -> None:
