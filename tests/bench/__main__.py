@@ -17,41 +17,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.abort import abort
-from tests.bench.definitions import definitions
-from tests.bench.edits import edits_bench
 from tests.bench.gaps import gaps
 from tests.bench.growth import growth, growth_http
-from tests.bench.growth_app import growth_app
-from tests.bench.growth_prompts import growth_prompts
 from tests.bench.growth_resume import growth_resume
-from tests.bench.hook import hook
-from tests.bench.imports import imports
-from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
-from tests.bench.mcp_calls import mcp_calls
-from tests.bench.mcp_large import mcp_large
 from tests.bench.measure import Report
-from tests.bench.output import output
-from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
 from tests.bench.questions import questions
 from tests.bench.ratios import Compared, compare, decode_baseline, encode_baseline, regressions, table, unmeasured
-from tests.bench.sandbox import sandbox
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
-from tests.bench.tools import tools
-from tests.bench.tree import tree
-from tests.bench.tui_agents import tui_agents
-from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_loop import tui_loop
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_start import tui_start
 from tests.bench.tui_stream import tui_escape, tui_stream
-from tests.bench.tui_transcript import tui_transcript
 
 BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "start": (start, 15),
@@ -59,31 +42,16 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "iteration": (iteration, 3),
     "gaps": (gaps, 2),
     "memory": (memory, 2),
-    "tools": (tools, 15),
-    "hook": (hook, 60),
-    "mcp-calls": (mcp_calls, 200),
-    "mcp-large": (mcp_large, 2),
     "abort": (abort, 10),
-    "imports": (imports, 9),
     "session": (session, 3),
-    "definitions": (definitions, 15),
-    "edits": (edits_bench, 5),
-    "permissions": (permissions, 300),
     "questions": (questions, 1),
-    "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
-    "index": (index, 3),
-    "tree": (tree, 2),
-    "output": (output, 2),
     "prepare": (prepare, 5),
     "growth": (growth, 1),
     "growth-http": (growth_http, 1),
-    "growth-app": (growth_app, 1),
-    "growth-prompts": (growth_prompts, 1),
     "growth-resume": (growth_resume, 1),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),
-    "agents": (tui_agents, 3),
     "tui-stream": (tui_stream, 5),
     "tui-escape": (tui_escape, 5),
     "tui-memory": (tui_memory, 3),
@@ -91,8 +59,6 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "tui-resume": (tui_resume, 5),
     "tui-loop": (tui_loop, 2),
     "tui-markdown": (tui_markdown, 5),
-    "tui-transcript": (tui_transcript, 10),
-    "tui-growth": (tui_growth, 2),
 }
 """Each with its default number of runs."""
 

@@ -6,10 +6,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
 from agentcli.core.events import Event, TextStreamed
-from tests.bench.inside import engine_in, submit
+from agentcli.core.permission import PermissionMode
 from tests.bench.loopback import FOR_EVER, Loopback
 from tests.bench.measure import Measure, Report
 from tests.bench.program import Workshop, workshop
@@ -23,6 +26,17 @@ _POLITE = f"{_SLEEP}; true"
 _STUBBORN = f"trap '' TERM; {_SLEEP}; {_SLEEP}"
 _LOOK_SECONDS = 0.0005
 _PATIENCE_SECONDS = 10.0
+
+
+def engine_in(place: Workshop) -> Engine:
+    """With the wire provider and a session file, as headless; everything is allowed."""
+    return build_engine(Options(cwd=Path(place.project), environ=place.environ, permission_mode=PermissionMode.BYPASS))
+
+
+async def submit(engine: Engine, look: Callable[[Event], None] = lambda _event: None) -> None:
+    async with aclosing(engine.submit("hi")) as events:
+        async for event in events:
+            look(event)
 
 
 def abort(runs: int, stubborn_runs: int = 3) -> Report:

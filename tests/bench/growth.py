@@ -7,10 +7,12 @@ tokens follows from the number of messages, so that the default context window f
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import selectors
 import socket
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
 from itertools import pairwise
@@ -25,7 +27,6 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.script import Emit, ScriptedReply
 from agentcli.providers.transports.base import Transport
-from tests.bench.loop_gaps import LongestHold
 from tests.bench.loopback import MODEL, Loopback
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.program import Workshop, workshop
@@ -41,6 +42,36 @@ LONGEST_HOLD = 50.0
 """Milliseconds for which keys may wait."""
 TOKENS_A_MESSAGE = 150
 LARGE_WINDOW = {"contextWindow": 100_000_000}
+
+
+class LongestHold(selectors.DefaultSelector):
+    """A selector that finds the longest turn of its event loop, in milliseconds of processor time.
+
+    Without collections of garbage, which the programs bound for themselves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0.0
+        self._began = self._collecting = time.process_time()
+        gc.callbacks.append(self._collected)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.longest = max(self.longest, (time.process_time() - self._began) * 1000)
+        try:
+            return super().select(timeout)
+        finally:
+            self._began = time.process_time()
+
+    def close(self) -> None:
+        gc.callbacks.remove(self._collected)
+        super().close()
+
+    def _collected(self, phase: str, _info: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.process_time()
+        else:
+            self._began += time.process_time() - self._collecting
 
 
 def growth(runs: int, turns: int = TURNS) -> Report:

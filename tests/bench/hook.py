@@ -13,22 +13,6 @@ from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import ToolUseBlock
 from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRunner
-from tests.bench.measure import Measure, Report
-
-BUDGET_MS = 8.0
-
-
-def hook(runs: int) -> Report:
-    bare, hooked = asyncio.run(hook_times(runs))
-    added = tuple(slow - fast for fast, slow in zip(bare, hooked, strict=True))
-    return Report(
-        "hook: a PreToolUse hook that runs `true`",
-        (
-            Measure("sh -c true", bare),
-            Measure("as a hook", hooked, baseline="sh -c true"),
-            Measure("what the hook adds", added, budget=BUDGET_MS),
-        ),
-    )
 
 
 async def hook_times(runs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -11,12 +11,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from tests.bench.hook import hook_times
 from tests.bench.idle_start import idle_start
 from tests.bench.iteration import rounds_of
 from tests.bench.loopback import Loopback
-from tests.bench.mcp_calls import SCRIPT
 from tests.bench.measure import quantile
 from tests.bench.prepare import MESSAGES, prepare
 from tests.bench.process import BARE, PROMPT, clocked
@@ -47,6 +47,7 @@ def word_count_NUMBER(text: str) -> int:
     "Count the words of a text."
     return len(text.split())
 """
+_SERVER = Path(__file__).parents[1] / "support/mcp_server.py"
 _SLEEPER = (sys.executable, "-c", "import time; time.sleep(0.1)")
 
 Probe = Callable[[int], list[Sampled]]
@@ -130,7 +131,7 @@ def plugins(runs: int) -> list[Sampled]:
 def servers(runs: int) -> list[Sampled]:
     """Three MCP servers against none: they connect beside the start, which must not show them."""
     found = Samples()
-    entry = {"command": sys.executable, "args": ["-S", str(SCRIPT)]}
+    entry = {"command": sys.executable, "args": ["-S", str(_SERVER)]}
     with workshop() as without, workshop() as place:
         for where, names in ((without, ()), (place, ("one", "two", "three"))):
             folder = where.home / ".config/agentcli"

@@ -11,31 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.bench.abort import abort
-from tests.bench.definitions import definitions
-from tests.bench.edits import CASES, LARGE, edits_bench
 from tests.bench.growth import growth
-from tests.bench.hook import hook
-from tests.bench.imports import imports
-from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.loopback import Loopback
-from tests.bench.mcp_calls import mcp_calls
-from tests.bench.mcp_large import mcp_large
 from tests.bench.measure import Measure, Report, quantile
-from tests.bench.output import output
-from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import INSTALLED, ending, start
 from tests.bench.program import LEAST_CLIENT, REPOSITORY, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
-from tests.bench.tools import tools
-from tests.bench.tree import tree
-from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
-from tests.bench.tui_transcript import tui_transcript
 from tests.support.fork_server import ForkedProcess, forked, forked_with_streams
 
 SMALL: dict[str, Callable[[int], Report]] = {
@@ -43,28 +30,15 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "exit": partial(ending, warm_ups=0),
     "iteration": partial(iteration, calls=4),
     "memory": partial(memory, turns=4),
-    "tools": tools,
     "abort": partial(abort, stubborn_runs=0),
-    "hook": hook,
-    "mcp-calls": mcp_calls,
-    "mcp-large": partial(mcp_large, sizes=(0.01, 0.02)),
-    "imports": partial(imports, imported=("agentcli",)),
     "session": partial(session, records=40),
-    "definitions": partial(definitions, warm_ups=0),
-    "edits": partial(edits_bench, cases=(CASES[0], next(case for case in CASES if case.before is LARGE))),
-    "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
-    "index": partial(index, counts=(10, 20)),
-    "tree": partial(tree, sizes=(40, 80)),
-    "output": partial(output, sizes=(1, 2), kinds=("no line break",)),
     "prepare": partial(prepare, messages=200),
     "growth": partial(growth, turns=10),
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),
     "tui-markdown": partial(tui_markdown, shorter=700, longest=1_400),
-    "tui-transcript": partial(tui_transcript, messages=10),
-    "tui-growth": partial(tui_growth, sizes=(10, 20)),
 }
 """Without those that start the app many times over: they use the same parts."""
 

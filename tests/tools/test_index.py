@@ -14,10 +14,10 @@ from agentcli.assemble import Options, build_engine
 from agentcli.core.text.fuzzy import fuzzy_match
 from agentcli.tools.search import file_index
 from agentcli.tools.search.file_index import FileIndex, PathIndex, PathListing, PathSearch, with_folders
-from tests.bench.index import QUERIES, synthetic_paths
 from tests.support.scripts import provider_for
 from tests.support.tables import each_row
 from tests.tools.running import context_in
+from tests.tools.synthetic_paths import QUERIES, synthetic_paths
 
 pytestmark = pytest.mark.anyio
 
