@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -28,14 +29,13 @@ def modules() -> list[ModuleType]:
     return [importlib.import_module(name) for name in names]
 
 
-def names_of_bases(kind: type) -> set[str]:
-    """Private names that a class inherits from Textual: what its bases define, or assign to `self`."""
-    found: set[str] = set()
-    for base in kind.__mro__:
-        if base.__module__.partition(".")[0] == "textual":
-            found |= {name for name in (*vars(base), *getattr(base, "__annotations__", ())) if is_private(name)}
-            found |= set(re.findall(r"self\.(_[a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(base)))
-    return found
+@functools.cache
+def private_names(base: type) -> set[str]:
+    """Private names that a class of Textual defines, or assigns to `self`; finding its source parses a whole module."""
+    if base.__module__.partition(".")[0] != "textual":
+        return set()
+    defined = {name for name in (*vars(base), *getattr(base, "__annotations__", ())) if is_private(name)}
+    return defined | set(re.findall(r"self\.(_[a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(base)))
 
 
 def uses_in(module: ModuleType) -> Iterator[str]:
@@ -53,8 +53,8 @@ def uses_in(module: ModuleType) -> Iterator[str]:
             yield node.attr
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
     for kind in kinds:
-        if any(base.__module__.partition(".")[0] == "textual" for base in kind.__mro__):
-            yield from names_of_bases(kind) & names_in(tree, kind.__qualname__)
+        inherited = set().union(*map(private_names, kind.__mro__))
+        yield from inherited and inherited & names_in(tree, kind.__qualname__)
 
 
 def names_in(tree: ast.Module, name: str) -> set[str]:
