@@ -14,7 +14,7 @@ from dataclasses import field
 from pathlib import Path
 
 from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
-from agentcli.core.files.rebuildable import CACHES, OUTPUT
+from agentcli.core.files.rebuildable import CACHES, OUTPUT, is_virtual_environment
 from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import ChangeKind, Snapshot
 from agentcli.workspace.trees import Difference
@@ -143,7 +143,7 @@ def _list_below(root: Path, path: str, max_files: int, found: IgnoredFiles) -> t
                 size += status.st_size
             elif os.path.lexists(place / ".git"):
                 found.nested.append(current)
-            elif place.name in CACHES or (place / "pyvenv.cfg").is_file():
+            elif place.name in CACHES or is_virtual_environment(place):
                 found.rebuildable.append(current)
             else:
                 waiting += (f"{current}/{entry.name}" for entry in os.scandir(place))

@@ -118,7 +118,7 @@ def fill(folder: Path) -> None:
 
 
 async def test_caches_and_environments_may_be_removed(contained: Project) -> None:
-    names = ["node_modules", "dist", ".mypy_cache", "src/__pycache__", ".venv", "build"]
+    names = ["node_modules", "dist", ".mypy_cache", "src/__pycache__", ".venv/lib", "build"]
     for name in names:
         fill(contained.path / name)
     (contained.path / ".venv" / "pyvenv.cfg").touch()

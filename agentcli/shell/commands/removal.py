@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from agentcli.core.files.links import is_below
-from agentcli.core.files.rebuildable import CACHES, OUTPUT
+from agentcli.core.files.rebuildable import CACHES, OUTPUT, is_virtual_environment
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.parser.loose_parser import loose_segments
@@ -38,8 +38,8 @@ class Rebuildable:
         return not any(map(Path.is_symlink, folders)) and any(map(self._can_be_rebuilt, folders))
 
     def _can_be_rebuilt(self, folder: Path) -> bool:
-        is_environment = (folder / "pyvenv.cfg").is_file()
-        if not (is_environment or folder.name in CACHES or folder.name in OUTPUT) or not folder.is_dir():
+        named = folder.name in CACHES or folder.name in OUTPUT
+        if not (named or is_virtual_environment(folder)) or not folder.is_dir():
             return False
         real = os.path.realpath(folder)
         if any(is_below(str(part), (real,)) or is_below(real, (str(part),)) for part in self.installation):
