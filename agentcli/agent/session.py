@@ -20,7 +20,7 @@ from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.conversation_requests import ConversationRequests, LoadedTools
 from agentcli.agent.costs.cache_difference import Front
-from agentcli.agent.costs.cache_watch import CacheWatch, Setup
+from agentcli.agent.costs.cache_watch import CacheWatch
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.delivery import Delivery
@@ -219,9 +219,10 @@ class Session:
         )
         spending = Spending(
             self.price,
-            lambda: self.view.messages(resumed.log),
+            lambda: self.view.messages(self.log.messages),
             lambda: self.view.estimator.density,
             lambda: self.requests.overhead_tokens() + self.view.tokens_of(self.log.messages),
+            (message.id for message in resumed.log),
         )
         self.costs: Costs = Costs(
             self.catalog,
@@ -479,7 +480,7 @@ class Session:
             return
         self.requests.use_tools(schemas)
         if first:
-            self._recall_front()
+            self.watch.compare_front(self.requests.build((), 1, "turn"))
         else:
             self.watch.explain(reason)
 
@@ -492,24 +493,17 @@ class Session:
             lambda: view.user_context(self.log.messages), lambda front: self.store.note_front(front.to_dict())
         )
         replies = [message for message in log if message.usage is not None]
-        if not replies:
+        if not replies or self.resumed.last_front is None:
             return
         idle = seconds_between(self.resumed.last_reply_at, self.clock.timestamp())
-        profile = self.profile
-        made_with = Setup(replies[-1].model or profile.model, profile.effort, profile.thinking, profile.fast)
         at = self.clock.monotonic() - (idle or 0.0)
         boundary = view.edits.boundary(log)
         compacted = next(m is boundary for m in reversed(log) if m is boundary or m is replies[-1])
         changed = None if compacted else view.changed_since(log, replies[-1].id)
-        watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
-        self._recall_front()
+        watch.resume(replies, self.resumed.last_front, at, compacted=compacted, freed=changed[1] if changed else 0)
+        watch.compare_front(self.requests.build((), 1, "turn"))
         if changed:
             watch.explain(CHANGED_BEFORE)
-
-    def _recall_front(self) -> None:
-        """Compare the front of the next request with the last one of an earlier process, if there is one."""
-        if self.resumed.last_front is not None:
-            self.watch.recall(self.resumed.last_front, self.requests.build((), 1, "turn"))
 
     # --------------------------------------------------------------------------------------- work beside submissions
 

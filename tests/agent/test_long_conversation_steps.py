@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.costs.cache_watch import CacheWatch
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
 from agentcli.context.edits import ContextEdit
@@ -28,7 +27,6 @@ from agentcli.core.append_only import STEP, AppendOnly
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
-from agentcli.providers.base import Request
 from agentcli.providers.provider import MessagesProvider
 from agentcli.session.base import SessionContext
 from agentcli.session.store import SessionStore
@@ -43,8 +41,8 @@ FEWER_EXCHANGES = 300
 MOST_CALLS_A_STEP = 90 * STEP
 MOST_CALLS_AN_EDIT = 45
 """Carrying out a plan is one step: an event tells all of it."""
-MOST_CALLS_A_TURN = {"first": 86_000, "next": 4_000, "compact": 13_200}
-"""Of the event loop, which takes 75,000, 2,600 and 11,000. The first request after a resume reads all messages."""
+MOST_CALLS_A_TURN = {"first": 86_000, "next": 12_000, "compact": 13_200}
+"""Of the event loop, which takes 75,000, 10,000 and 11,000. The first request after a resume reads all messages."""
 
 
 @pytest.fixture(autouse=True)
@@ -131,32 +129,6 @@ def test_what_is_sent_is_the_same_after_any_number_of_steps() -> None:
             list(islice(view.settle_in_steps(log), steps))
         sent.append((json.dumps(list(view.wire(log))), view.estimate(log, 0)))
         assert sent[-1] == sent[0], steps
-
-
-def requests() -> tuple[Request, Request]:
-    log, view = AppendOnly(conversation(EXCHANGES)), ContextView()
-    before = view.wire(log)
-    view.edit(snips(EXCHANGES), after=log[-1].id)
-    now = view.wire(log)
-    return Request(MODEL, before.to_tuple(), sequence=before), Request(MODEL, now.to_tuple(), sequence=now)
-
-
-def test_requests_are_compared_in_steps_with_the_same_finding() -> None:
-    first, second = requests()
-    found, losses = [], []
-    for at_once in (True, False):
-        watch = CacheWatch()
-        watch.look(first, 0.0)
-        watch.answered(MODEL, Usage(cache_write_5m_tokens=90_000), 1.0)
-        if at_once:
-            watch.look(second, 2.0)
-        else:
-            assert most_calls(watch.look_in_steps(second, 2.0)) <= MOST_CALLS_A_STEP
-        found.append(watch.answered(MODEL, Usage(cache_write_5m_tokens=40_000), 3.0))
-        losses.append(watch.losses)
-    assert found[0]
-    assert found[0] == found[1]
-    assert losses[0] == losses[1]
 
 
 def test_paced_items_are_all_there_and_the_loop_runs_between_them() -> None:

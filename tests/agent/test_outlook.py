@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.costs.cache_difference import Fingerprints, Front
 from agentcli.agent.costs.cache_watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
 from agentcli.agent.profile import Profile
 from agentcli.context.report import ChangePrice, ExpectedCache, price_of_change
@@ -99,7 +100,7 @@ async def test_a_changed_thinking_setting_keeps_system_prompt_and_tools_cached()
 def test_after_a_compaction_only_the_head_is_expected_to_be_cached() -> None:
     watch = CacheWatch()
     said = Message("assistant", (TextBlock("Hi."),), "m", Origin.REPLY, usage=Usage(cache_write_5m_tokens=50_000))
-    watch.resume([said], Setup("m"), 0.0)
+    watch.resume([said], Front("m"), 0.0)
     assert watch.expected(Setup("m"), 10.0, head=3_000) == 50_000
     watch.note(ev.ContextCompacted(trigger="manual", tokens_before=50_000, tokens_after=4_000))
     assert watch.expected(Setup("m"), 10.0, head=3_000) == 3_000
@@ -111,7 +112,7 @@ def test_after_a_fallback_the_cache_is_that_of_the_model_which_answered() -> Non
     request = Request("big", ({"role": "user", "content": "hi"},), fallback_models=("small",))
     for answering, expected in (("big", (9_000, 0)), ("small", (0, 9_000)), ("gateway/big-x", (9_000, 0))):
         watch = CacheWatch()
-        watch.look(request, 0.0)
+        watch.sent(request, 0.0)
         watch.answered(answering, Usage(cache_write_5m_tokens=9_000), 1.0)
         found = tuple(watch.expected(Setup(model), 2.0, head=500) for model in ("big", "small"))
         assert found == expected, answering
@@ -149,7 +150,7 @@ def resumed(usage: Sequence[Usage], at: float = 0.0) -> CacheWatch:
     replies = [
         Message("assistant", (TextBlock("x"),), str(place), Origin.REPLY, usage=one) for place, one in enumerate(usage)
     ]
-    watch.resume(replies, Setup("model-a", "high"), at)
+    watch.resume(replies, Front("model-a", "high"), at)
     return watch
 
 
@@ -184,7 +185,8 @@ async def test_an_engine_knows_from_the_time_in_the_session_file(last: str, cold
         Message("user", (TextBlock("hi"),), "p", Origin.PROMPT),
         Message("assistant", (TextBlock("Hello."),), "r", Origin.REPLY, model=MODEL, usage=usage),
     )
-    b = bench("And?", log=log, last_reply_at=last)
+    front = Fingerprints().front(Request(MODEL, (), ("Be good.",)), MODEL, "")
+    b = bench("And?", log=log, last_reply_at=last, last_front=front)
     async with b.engine:
         outlook = b.engine.context.outlook()
         assert (outlook.cold, outlook.cached_tokens) == (cold, 0 if cold else 90_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from agentcli.assemble import Options, build_engine
 from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.commands.table import table
 from agentcli.context import report
+from agentcli.context.edits import edit_from_dict
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import (
-    COPY_OF,
     SAID,
     Json,
     Message,
@@ -60,37 +63,35 @@ def called(id: str, name: str, result: str, **meta: str) -> list[ev.Event]:
     return [ev.MessageAppended(message=use), ev.MessageAppended(message=answer)]
 
 
-def after(*events: ev.Event) -> Spending:
-    spending = Spending(price)
+def after(*events: ev.Event, known: Iterable[str] = (), **measures: Callable[[], Any]) -> Spending:
+    """The spending of a conversation with these events; messages and edits are shown as requests would."""
+    log, view = [AppendOnly[Message]()], ContextView()
+    spending = Spending(price, lambda: view.messages(log[-1]), known=known, **measures)
     for event in events:
+        if isinstance(event, ev.MessageAppended):
+            log.append(log[-1].adding(event.message))
+        if isinstance(event, ev.ContextEdited):
+            view.edit(map(edit_from_dict, event.edits), after=log[-1][-1].id)
         spending.take(event)
     return spending
 
 
-def test_the_sizes_of_results_use_the_learned_token_density() -> None:
-    spending = Spending(price, density=lambda: 0.5)
-    result = "a line of text\n" * 400
-    whole = after(*called("1", "Read", result)).tools["Read"].result_tokens
-    for event in (*called("1", "Read", result), used(Usage(input_tokens=50_000))):
-        spending.take(event)
-    row = spending.tools["Read"]
-    assert row.result_tokens == row.in_context == row.sent_tokens == round(whole / 2)
+RESULT = "a line of text\n" * 400
 
 
-def test_results_have_their_share_of_a_request_that_measures_less_than_estimated() -> None:
-    result = "a line of text\n" * 400
-    size = after(*called("1", "Read", result)).tools["Read"].result_tokens
-    spending = Spending(price, request_tokens=lambda: 4 * size)
-    for event in (*called("1", "Read", result), used(Usage(input_tokens=2 * size)), used(Usage(input_tokens=5 * size))):
-        spending.take(event)
-    row = spending.tools["Read"]
-    assert row.sent_tokens == pytest.approx(size / 2 + size, abs=2)
+def test_sizes_of_results_follow_what_requests_measure() -> None:
+    size = after(*called("1", "Read", RESULT)).tools["Read"].result_tokens
+    row = after(*called("1", "Read", RESULT), used(Usage(input_tokens=50_000)), density=lambda: 0.5).tools["Read"]
+    assert row.result_tokens == row.in_context == row.sent_tokens == round(size / 2)
+    requests = used(Usage(input_tokens=2 * size)), used(Usage(input_tokens=5 * size))
+    row = after(*called("1", "Read", RESULT), *requests, request_tokens=lambda: 4 * size).tools["Read"]
+    assert row.sent_tokens == pytest.approx(size / 2 + size, abs=2), "the first request measured half of the estimate"
     assert row.result_tokens == row.in_context == size
 
 
 def test_a_tool_never_costs_more_than_the_requests_that_carried_its_results() -> None:
     requests = [used(Usage(input_tokens=600)), used(Usage(cache_read_input_tokens=600))]
-    spending = after(*called("1", "Read", "a line of text\n" * 400), *requests)
+    spending = after(*called("1", "Read", RESULT), *requests)
     row = spending.tools["Read"]
     assert row.result_tokens == row.in_context == 600
     assert row.sent_tokens == 1_200
@@ -167,39 +168,22 @@ def test_a_result_that_is_no_longer_sent_stops_costing() -> None:
     request = used(Usage(input_tokens=3_000))
 
     def sent(*edits: Json) -> tuple[int, int]:
-        edited = ev.ContextEdited(edits=list(edits), step="user")
         before = after(*begun, request).tools
-        tools = after(*begun, request, edited, request).tools
-        return (
-            tools["Read"].sent_tokens - before["Read"].sent_tokens,
-            tools["Bash"].sent_tokens - before["Bash"].sent_tokens,
-        )
+        now = after(*begun, request, ev.ContextEdited(edits=list(edits), step="user"), request).tools
+        return now["Read"].sent_tokens - before["Read"].sent_tokens, now["Bash"].sent_tokens - before[
+            "Bash"
+        ].sent_tokens
 
     read, bash = sent()
-    assert (read, bash) == sent({"kind": "drop", "target": "r-1:0"}, {"kind": "restore", "target": "r-1:0"})
     drop = {"kind": "drop", "target": "r-1:0"}
-    assert sent(drop) == (0, bash)
-    replaced = {"kind": "replace", "target": "r-2:0", "text": "[cleared]"}
-    assert sent(replaced)[1] < 20
     collapse = {"kind": "collapse", "target": "a-1", "through": "r-2", "text": "gist"}
+    assert sent(drop)[0] < 20
+    assert sent({"kind": "replace", "target": "r-2:0", "text": "[cleared]"})[1] < 20
     assert sent(collapse) == (0, 0)
-    restore = {"kind": "restore", "target": "a-1"}
-    assert sent(collapse, restore) == (read, bash)
-    assert sent(drop, collapse, restore) == sent(drop), "it comes back as it was shown before"
-    assert sent(replaced, collapse, restore) == sent(replaced)
-    assert sent(collapse, replaced, restore) == sent(replaced)
-    assert sent({"kind": "drop", "target": "nonsense"}, {"kind": "new", "target": ""}) == (read, bash)
-
-
-def test_results_cost_nothing_after_a_compaction_and_cost_again_after_its_undo() -> None:
-    boundary = ev.MessageAppended(message=Message("user", (), "b", Origin.BOUNDARY))
-    begun = [prompt("x"), *called("1", "Read", "word " * 1_000), used(Usage(input_tokens=2_000))]
-    assert after(*begun, boundary).tools["Read"].in_context == 0
-    again = after(*begun, boundary, *called("1", "Read", "word " * 1_000, **{COPY_OF: "r-1"})).tools["Read"]
-    assert again.in_context > 900
-    assert again.calls == 1, "an exchange that is kept was not made twice"
-    undone = ev.ContextEdited(edits=[{"kind": "undo_compaction", "target": "b", "through": "b"}], step="compact")
-    assert after(*begun, boundary, undone).tools["Read"].in_context > 900
+    assert sent(drop, {"kind": "restore", "target": "r-1:0"}, collapse, {"kind": "restore", "target": "a-1"}) == (
+        read,
+        bash,
+    )
 
 
 async def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
@@ -223,39 +207,17 @@ async def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> 
     assert (kept, back) == (whole, whole)
 
 
-def test_a_resumed_session_is_measured_as_it_was_before_its_first_event() -> None:
-    """Its costs are counted later, when steps may have edited what it shows."""
-    log = [event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)]
-
-    def in_context(is_cleared: bool) -> int:
-        shown = list(log)
-        spending = Spending(price, lambda: tuple(shown))
-        spending.take(prompt("x"))
-        if is_cleared:
-            del shown[1]
-            spending.take(ev.ContextEdited(edits=[{"kind": "drop", "target": "r-1:0"}], step="clear"))
-        spending.take(ev.ReplyStarted(message_id="a", api_id="", model="m", usage=Usage()))
-        if is_cleared:
-            spending.take(ev.ContextEdited(edits=[{"kind": "restore", "target": "r-1:0"}], step="user"))
-        spending.take(used(Usage(input_tokens=3_000)))
-        return spending.tools["Read"].in_context
-
-    assert in_context(is_cleared=True) == in_context(is_cleared=False) > 0
-
-
 def test_an_unknown_price_is_shown_and_not_counted_as_free() -> None:
     row = after(prompt("x"), *called("1", "Read", "word"), used(Usage(input_tokens=9), model="unknown")).tools["Read"]
     assert row.unpriced
 
 
-def test_results_from_before_a_resume_count_as_sent_but_not_as_called() -> None:
-    messages = [
-        event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)
-    ]
-    spending = Spending(price, lambda: messages)
-    spending.take(prompt("go on"))
-    spending.take(used(Usage(cache_read_input_tokens=5_000)))
-    row = spending.tools["Read"]
+async def test_results_from_before_a_resume_count_as_sent_but_not_as_called() -> None:
+    log = tuple(event.message for event in only(called("1", "Read", "word " * 1_000), ev.MessageAppended))
+    b = bench(reply("On.", usage={"cache_read_input_tokens": 5_000}), log=log)
+    async with b.engine:
+        await b.run("go on")
+        row = b.engine.costs.spending.tools["Read"]
     assert (row.calls, row.result_tokens) == (0, 0), "it was called in another process"
     assert row.sent_tokens == row.in_context > 900
 

@@ -120,7 +120,6 @@ class ContextControl:
         long one. For a thread, before the first submission."""
         self.outlook()
         self._base_view.wire(self._log.messages)
-        self._session.costs.spending.carry_resumed()
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""

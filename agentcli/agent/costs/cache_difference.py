@@ -16,6 +16,7 @@ from typing import Any, get_args
 from agentcli import __version__
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.base import Effort, Request, Thinking, ThinkingMode
 from agentcli.providers.requests.body import USUAL_THINKING_BUDGET
@@ -33,41 +34,59 @@ def blocks_of(message: Json) -> Sequence[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]:
-    """Cache-keying settings, other than messages, that differ: name and reason. The reason is "" unless the change
-    explains itself."""
-    if before.model != now.model:
+def known_share(before: Request, now: Request) -> float:
+    """The share of a request, by its characters, that consists of blocks which an earlier request had too."""
+    old = set(_texts(before))
+    known = total = 0
+    for text in _texts(now):
+        total += len(text)
+        known += len(text) if text in old else 0
+    return known / max(total, 1)
+
+
+def _texts(request: Request) -> Iterator[str]:
+    for block in (*request.tools, *(block for message in request.messages for block in blocks_of(message))):
+        yield _encode(block)
+    yield from request.system
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+
+
+def changed_front(before: Front, now: Front) -> Iterator[tuple[str, str]]:
+    """What differs in front of the messages, in the order in which the cache reads it: name and reason. The reason is
+    "" unless the change explains itself."""
+    if not same_model(before.model, now.model):
         yield "the model", f"it was changed from {before.model} to {now.model}"
-    yield from _compare_settings(before, now, _by_name(before.tools), _by_name(now.tools))
-    if before.forbid_tools != now.forbid_tools:
-        yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
-
-
-def _compare_settings(
-    before: Request | Front, now: Request | Front, tools_before: Mapping[str, object], tools_now: Mapping[str, object]
-) -> Iterator[tuple[str, str]]:
-    """Differences in what requests and fronts have alike, in the order in which the cache reads them."""
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
     if before.fast != now.fast:
         yield "the speed", f"fast mode was turned {'on' if now.fast else 'off'}"
-    if before.tools is not now.tools:
-        yield from changed_tools(tools_before, tools_now)
-    if before.system is not now.system and before.system != now.system:
+    yield from _changed_tools(dict(before.tools), dict(now.tools))
+    if before.system != now.system:
         same = _same(before.system, now.system)
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
-    if _thinking(before.thinking) != _thinking(now.thinking):
+    if not think_alike(before.thinking, now.thinking):
         modes = before.thinking.mode, now.thinking.mode
         changed = "its budget was changed" if modes[0] == modes[1] else f"it was changed from {modes[0]} to {modes[1]}"
         yield "the thinking setting", changed
+    if before.context != now.context:
+        yield "the instructions before all messages", ""
 
 
-def _thinking(thinking: Thinking) -> tuple[str, int | None]:
-    return (thinking.mode, (thinking.budget_tokens or USUAL_THINKING_BUDGET) if thinking.mode == "enabled" else None)
+def same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model: responses may have a snapshot date where requests have none."""
+    return _SNAPSHOT.sub("", one) == _SNAPSHOT.sub("", other)
 
 
-def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Each changed tool and the reason. The values are definitions, or digests of them, by the tool's name."""
+def think_alike(one: Thinking, other: Thinking) -> bool:
+    if one.mode != other.mode or one.mode != "enabled":
+        return one.mode == other.mode
+    return (one.budget_tokens or USUAL_THINKING_BUDGET) == (other.budget_tokens or USUAL_THINKING_BUDGET)
+
+
+def _changed_tools(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each changed tool and the reason. The values are digests of definitions, by the tool's name."""
     for name in dict.fromkeys((*before, *now)):
         block = f"the tool {plain_line(name, 128)}"
         if name not in now:
@@ -78,10 +97,6 @@ def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> It
             yield block, ""
     if list(before) != list(now) and before.keys() == now.keys():
         yield "the order of the tools", ""
-
-
-def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
-    return {str(tool.get("name")): tool for tool in tools}
 
 
 def changed_message(earlier: Request, later: Request) -> str | None:
@@ -144,6 +159,7 @@ def _name_call(block: Json) -> str:
     return plain_line(f"{block.get('name')} {gist}", 100).rstrip()
 
 
+_SNAPSHOT = lazy_pattern(r"[@-]\d{8}$")
 _DIGEST_BYTES = 8
 _MARKED_PARTS = 2
 """Number of leading parts of the system prompt that have a cache breakpoint of their own: see `Request.system`."""
@@ -238,10 +254,10 @@ def _digest(value: object) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
-    """What has changed since an earlier process: the first difference in the order in which the cache reads a request,
-    and the reason; None if nothing has. Models are not compared: the same model may have different names."""
-    changes = list(_changes(before, now))
+def changed_since_closed(before: Front, now: Front) -> tuple[str, str] | None:
+    """What has changed since an earlier process: the first difference and the reason, with the names of others; None if
+    nothing has."""
+    changes = list(changed_front(before, now))
     if not changes:
         return None
     (block, reason), *others = changes
@@ -251,13 +267,6 @@ def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
     also = f"; also changed: {', '.join(named[:_MAX_NAMED])}" if named else ""
     more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
     return block, f"{reason or why}{also}{more}"
-
-
-def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
-    """Differences: name and reason. The reason is "" unless the change explains itself."""
-    yield from _compare_settings(before, now, dict(before.tools), dict(now.tools))
-    if before.context != now.context:
-        yield "the instructions before all messages", ""
 
 
 def kept_head(before: Front, now: Front, request: Request) -> float:

@@ -3,8 +3,6 @@ request passes the cache watch here, and so does the cache usage that each respo
 
 from __future__ import annotations
 
-import asyncio
-
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import repetition
 from agentcli.agent.loop.turn import Turn, TurnPlan
@@ -14,7 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.append_only import as_append_only
 from agentcli.core.frozen import replace
-from agentcli.providers.base import FailureKind, Request
+from agentcli.providers.base import FailureKind
 
 ROOM_MARGIN = 1_000
 """Tokens kept free in addition to the estimate of a request when its output cap is raised."""
@@ -37,8 +35,6 @@ class _Exchange:
         self._session = session
         self._estimate = estimate
         self._signal = signal
-        self._unwatched: tuple[Request, float] | None = None
-        """The request that the cache watch has not compared yet, and when it was made."""
         reserved = estimate + ROOM_MARGIN + session.settings.thinking_budget
         self._output_room = max(session.context_limits.window - reserved, 0)
         self.state = state
@@ -63,8 +59,6 @@ class _Exchange:
         """Emit an event of the turn and what it leads to: findings of the cache watch, summaries that are ready."""
         emit = self._session.emit
         await emit(event)
-        if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
-            await self._compare_request()
         if isinstance(event, ev.UsageReported) and not event.agent and event.purpose == "turn":
             now = self._session.clock.monotonic()
             for finding in self._session.watch.answered(event.model, event.usage, now):
@@ -72,14 +66,6 @@ class _Exchange:
         if self.state.pending_summaries:
             for ready in self.state.take_summaries():
                 await emit(ready)
-
-    async def _compare_request(self) -> None:
-        """Let the cache watch compare the request with the one before. Not before its reply begins: that would delay
-        sending it."""
-        if self._unwatched is not None:
-            request, self._unwatched = self._unwatched, None
-            for _step in self._session.watch.look_in_steps(*request):
-                await asyncio.sleep(0)
 
     def _results(self, turn: Turn) -> tuple[LoopState, TurnOutcome]:
         messages = as_append_only(self.state.messages).adding(*turn.added)
@@ -108,7 +94,7 @@ class _Exchange:
             cap = min(state.max_output_override, limits.raised_cap(self._output_room))
         messages = session.view.wire(state.messages)
         request = session.requests.build(messages, cap, "turn", state.budget_spent)
-        self._unwatched = (request, session.clock.monotonic())
+        session.watch.sent(request, session.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
         return Turn(session, plan, state.tool_context, self._emit, self._signal)

@@ -1,4 +1,4 @@
-"""The stored fingerprint of system prompt and tools: digests that tell a later process what changed."""
+"""The prompt cache of a resumed session: digests in its file tell a later process what changed in the meantime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli import __version__
-from agentcli.agent.costs.cache_difference import Fingerprints, Front, changed_front, front_from, kept_head
+from agentcli.agent.costs.cache_difference import Fingerprints, Front, changed_since_closed, front_from, kept_head
 from agentcli.agent.costs.cache_watch import CacheWatch, Setup
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
@@ -58,23 +58,23 @@ PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
     ],
 )
 def test_each_change_is_named(request_now: Request, block: str, reason: str) -> None:
-    assert changed_front(front_of(), front_of(request_now)) == (block, reason)
+    assert changed_since_closed(front_of(), front_of(request_now)) == (block, reason)
 
 
 def test_changed_instructions_are_named_and_unchanged_ones_are_not() -> None:
-    assert changed_front(front_of(), front_of(context="Write poems.")) == (
+    assert changed_since_closed(front_of(), front_of(context="Write poems.")) == (
         "the instructions before all messages",
         LEFT_OTHERWISE,
     )
     equal = replace(REQUEST, tools=tuple(dict(tool) for tool in TOOLS), system=(*REQUEST.system,), max_tokens=9)
-    assert changed_front(front_of(), front_of(equal)) is None
+    assert changed_since_closed(front_of(), front_of(equal)) is None
     budget = replace(REQUEST, thinking=Thinking("adaptive", 5_000))
-    assert changed_front(front_of(), front_of(budget)) is None, "adaptive thinking has no budget"
+    assert changed_since_closed(front_of(), front_of(budget)) is None, "adaptive thinking has no budget"
 
 
 def test_several_changes_are_one_reason_that_names_some() -> None:
     changed = replace(REQUEST, tools=(), system=("Other.",), effort="low", thinking=Thinking("disabled"))
-    told = changed_front(front_of(), front_of(changed, ""))
+    told = changed_since_closed(front_of(), front_of(changed, ""))
     assert told == (
         "the effort",
         "it was changed from high to low; also changed: the tool Read, the tool Grep, the system prompt and 2 more",
@@ -84,8 +84,8 @@ def test_several_changes_are_one_reason_that_names_some() -> None:
 def test_an_update_is_the_reason_for_other_tools_and_not_for_another_effort() -> None:
     before = replace(front_of(), version="0.0.1")
     updated = f"agentcli was updated from 0.0.1 to {__version__}"
-    assert changed_front(before, front_of(GREP_CHANGED)) == ("the tool Grep", updated)
-    effort = changed_front(before, front_of(replace(REQUEST, effort="low")))
+    assert changed_since_closed(before, front_of(GREP_CHANGED)) == ("the tool Grep", updated)
+    effort = changed_since_closed(before, front_of(replace(REQUEST, effort="low")))
     assert effort == ("the effort", "it was changed from high to low")
 
 
@@ -113,7 +113,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 def test_any_record_loads_as_a_fingerprint_or_none(found: Json, version: str) -> None:
     front = front_from(found, version)
     if front is not None:
-        told = changed_front(front, front_of())
+        told = changed_since_closed(front, front_of())
         # Characters that are not assigned yet do nothing to a terminal.
         assert not {unicodedata.category(c) for c in "".join(told or ())} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -122,7 +122,7 @@ def test_names_in_a_file_cannot_move_the_cursor() -> None:
     hostile = {**front_of().to_dict(), "model": "m\x1b[2J", "tools": [["Read\x1b]0;x\x07\n", "1"]]}
     front = front_from(hostile, "1\x1b[1m")
     assert front is not None
-    told = changed_front(front, front_of())
+    told = changed_since_closed(front, front_of())
     assert told is not None
     assert all(text.isprintable() for text in (*told, front.model, front.version))
 
@@ -148,12 +148,14 @@ SAID = Message(
 )
 
 
-def gone_on(request: Request, before: Front | None = None, at: float = 0.0, context: str = CONTEXT) -> CacheWatch:
+def gone_on(
+    request: Request, before: Front | None = None, at: float = 0.0, context: str = CONTEXT, **done: Any
+) -> CacheWatch:
     watch = CacheWatch()
     watch.keep_fronts(lambda: context, lambda _front: None)
-    watch.resume([SAID], Setup("model-a", request.effort), at)
-    watch.recall(before or front_of(), request)
-    watch.look(replace(request, messages=({"role": "user", "content": "Go on."},)), 0.0)
+    watch.resume([SAID], before or front_of(), at, **done)
+    watch.compare_front(request)
+    watch.sent(replace(request, messages=({"role": "user", "content": "Go on."},)), 0.0)
     return watch
 
 
@@ -194,37 +196,53 @@ def test_the_first_cache_miss_after_a_resume_names_the_change_and_its_cost() -> 
     assert gone_on(replace(REQUEST, effort="low")).answered("model-a", read, 1.0) == [], "the model takes no effort"
 
 
-def test_a_cache_that_had_gone_cold_is_no_break_whatever_has_changed() -> None:
-    watch = gone_on(GREP_CHANGED, at=-400.0)
-    [told] = watch.answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
-    assert isinstance(told, ev.NoticeRaised)
-    assert "had gone cold" in told.text
-    assert watch.losses.expiries == 1
-
-
-def test_without_a_change_the_server_is_named_as_the_cause() -> None:
-    [told] = gone_on(REQUEST).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
-    assert isinstance(told, ev.NoticeRaised)
-    assert told.text == ("The server no longer has the prompt cache of this session: 10k tokens were billed again.")
-
-
-def test_the_requested_model_is_compared_and_not_the_answering_one() -> None:
-    missed = Usage(cache_write_5m_tokens=10_100)
-    [told] = gone_on(REQUEST).answered("gateway/other-name", missed, 1.0)
+@pytest.mark.parametrize(
+    ("request_", "at", "said"),
+    [
+        (GREP_CHANGED, -400.0, "The prompt cache had gone cold (idle 6 min 40 s): 10k tokens were billed again."),
+        (REQUEST, -100.0, "The server dropped the prompt cache: 10k tokens were billed again."),
+    ],
+)
+def test_a_lost_cache_is_reported_without_a_break(request_: Request, at: float, said: str) -> None:
+    watch = gone_on(request_, at=at)
+    [told] = watch.answered("gateway/its-own-name", Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised), "a server's own name for the same model is no change"
-    [told] = gone_on(replace(REQUEST, fallback_models=("model-b",))).answered("model-b", missed, 1.0)
+    assert told.text == said
+    assert watch.losses.expiries == 1
+    assert gone_on(REQUEST, at=at).answered("model-a", Usage(cache_read_input_tokens=10_000), 1.0) == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "answering"),
+    [(replace(REQUEST, fallback_models=("model-b",)), "model-b"), (replace(REQUEST, model="model-b"), "model-b")],
+)
+def test_resuming_with_another_model_names_it_as_the_reason(request_: Request, answering: str) -> None:
+    [told] = gone_on(request_).answered(answering, Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.PrefixBroken)
-    assert (told.block, told.reason) == ("the model", "model-b answered instead of model-a")
+    assert (told.block, told.reason) == ("the model", "it was changed from model-a to model-b")
+
+
+def test_content_compacted_or_dropped_before_leaving_is_not_expected_in_the_cache() -> None:
+    watch = gone_on(REQUEST, compacted=True)
+    assert watch.expected(setup_of(REQUEST), 0.0, 500) == 500
+    used = Usage(cache_read_input_tokens=500, cache_write_5m_tokens=4_000)
+    assert watch.answered("model-a", used, 1.0) == []
+    watch = gone_on(REQUEST, freed=6_000)
+    watch.explain("you dropped it")
+    assert watch.expected(setup_of(REQUEST), 0.0, 500) == 4_000
+    [told] = watch.answered("model-a", Usage(cache_read_input_tokens=1_000, cache_write_5m_tokens=9_000), 1.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.reason, told.rebilled_tokens) == ("you dropped it", 3_000)
 
 
 def test_a_fingerprint_is_saved_only_when_it_changed() -> None:
     kept: list[Front] = []
     watch = CacheWatch()
     watch.keep_fronts(lambda: CONTEXT, kept.append)
-    asked = [REQUEST, REQUEST, replace(REQUEST, effort="low"), replace(REQUEST, effort="low"), REQUEST]
-    for number, request in enumerate(asked):
-        watch.look(replace(request, messages=({"role": "user", "content": "x"},) * (number + 1)), float(number))
-        watch.answered("model-a", Usage(cache_write_5m_tokens=2_000), number + 0.5)
+    low = replace(REQUEST, effort="low")
+    for request in (REQUEST, REQUEST, low, low, REQUEST):
+        watch.sent(replace(request, messages=({"role": "user", "content": "x"},)), 0.0)
+        watch.answered("model-a", Usage(cache_write_5m_tokens=2_000), 0.5)
     assert [front.effort for front in kept] == ["high", "low", "high"]
 
 
