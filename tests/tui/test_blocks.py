@@ -617,7 +617,7 @@ def test_folded_blocks_process_only_the_visible_part(make: Any, name: str, monke
         read += sum(len(text) for text, _style in runs)
         return real(runs, *rest)
 
-    for module in ("rows", "displays", "diff_lines", "diff_layout", "texts", "tool"):
+    for module in ("rows", "displays", "diff", "texts", "tool"):
         monkeypatch.setattr(f"agentcli.tui.blocks.{module}.wrap", counting, raising=False)
     lines = make_block(make(LONG[name])).layout(100, PALETTE)
     assert 0 < len(lines) <= 60

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from agentcli.core.text.unified_diff import parse
 from agentcli.tools.files.diff import diff_display
-from agentcli.tui.blocks import diff_lines as diff
+from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_lines import changed_words, pairs
+from agentcli.tui.blocks.diff import changed_words, pairs
 from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()

@@ -10,8 +10,9 @@ from textual.pilot import Pilot
 from agentcli.commands.diff import Changes, _changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
-from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.diff import MAX_FILE_LINES, FileView, page_rows
 from agentcli.tui.screens.diff import DiffPage
+from agentcli.tui.screens.page import LONG
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 from tests.support.scripts import call, reply
@@ -228,7 +229,7 @@ def test_without_colours_signs_show_the_changes() -> None:
     assert " 3 +     return text[0:end]" in seen
 
 
-def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
+def test_long_diffs_are_laid_out_in_a_thread() -> None:
     count = 2_000
     old = "".join(f"-old line {number}\n" for number in range(count))
     new = "".join(f"+new line {number}\n" for number in range(count))
@@ -237,6 +238,7 @@ def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
     async def steps(pilot: Pilot[None], host: Host) -> None:
         sheet = host.sheet
         assert isinstance(sheet, DiffPage)
+        assert sheet.size_of_body > LONG
         for _step in range(500):
             if sheet.scroller.row_count > count:
                 break
@@ -244,26 +246,20 @@ def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
         assert sheet.scroller.row_count == 2 * count + 3
         await press(pilot, "end", "|")
         assert "2000 + new line 1999" in host.shown
-        await press(pilot, "home", "|")
-        assert len(sheet.scroller.diff_layout._kept) < 100, "only rows that were on the screen"
 
     play(page(text), steps, (80, 24))
 
 
-def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
-    text = (
-        "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,5 @@\n"
-        "-\tif x:\n+\tif \u4e2d\u6587 and x == 'long enough':\n"
-        " same   \n+" + "word " * 60 + "\n+" + "x" * 800 + "\n \n\\ No newline at end of file\n"
-    )
-    for file in changes_of(text).files:
-        view = FileView(file.name, file.diff)
-        for width in (1, 2, 5, 9, 20, 48, 80, 200):
-            for beside in (False, True):
-                layout = DiffLayout([view], DiffLook(width, Palette(), beside and width >= 48, listed=True))
-                for place in range(len(layout.entries)):
-                    high = layout.row_of(place + 1) - layout.row_of(place)
-                    assert len(layout._lines(layout.sides(place))) == high, (width, layout.entries[place])
+def test_a_very_long_file_is_cut_and_the_next_one_still_shown() -> None:
+    count = MAX_FILE_LINES + 7
+    header = "diff --git a/{0} b/{0}\nnew file mode 100644\n--- /dev/null\n+++ b/{0}\n@@ -0,0 +1,{1} @@\n"
+    text = header.format("long", count) + "+x\n" * count + header.format("next", 1) + "+" + "y" * 9_000 + "\n"
+    views = [FileView(file.name, file.diff) for file in changes_of(text).files]
+    rows = page_rows(views, 80, Palette(), two_columns=False)
+    seen = [line.strip.text for line in rows.lines]
+    assert "  … 7 more lines: too long for this page" in seen
+    assert seen[-1].endswith("… (1,000 more characters)")
+    assert len(rows.places) == len(rows.lines)
 
 
 def test_the_file_that_was_jumped_to_stays_on_the_screen_when_the_window_gets_smaller() -> None:

@@ -17,9 +17,8 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import FileDiff, Hunk, is_diff, parse, parse_files
-from agentcli.tui.blocks import diff_lines as diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.diff import FileView, diff_groups, fits_side_by_side, output_groups
 from agentcli.tui.blocks.highlight import language_of
 from agentcli.tui.blocks.rows import MAX_ROWS, Coloured, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -127,8 +126,8 @@ def _code(display: Json, view: DisplayView) -> Rows:
 
 def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
     hunks = [_shortened(hunk, view) for hunk in parse(value)]
-    two_columns = diff.fits_side_by_side(hunks, view.room)
-    groups = diff.diff_groups(hunks, view.room, view.palette, path, two_columns=two_columns)
+    two_columns = fits_side_by_side(hunks, view.room)
+    groups = diff_groups(hunks, view.room, view.palette, path, two_columns=two_columns)
     found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
 
@@ -138,8 +137,9 @@ def diff_output(value: str, view: DisplayView, *, with_headers: bool = False) ->
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]
-    look = DiffLook(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=with_headers)
-    found = folded(DiffLayout(views, look).groups(), value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
+    two_columns = fits_side_by_side(hunks, view.room)
+    groups = output_groups(views, view.room, view.palette, two_columns=two_columns, with_headers=with_headers)
+    found = folded(groups, value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden, opens=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -25,7 +25,7 @@ from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
 from agentcli.tui.screens.text import EntryLine, Runs, safe_block
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.painting import StyledCells, cut, paint
-from agentcli.tui.transcript.search import Query, matches_in, parse_query
+from agentcli.tui.transcript.search import FoundSpots, Query, matches_in, parse_query
 
 _UNITS: Mapping[str, tuple[int, int, int]] = {
     "up": (-1, 0, 0),
@@ -54,9 +54,11 @@ class Scroller(ScrollView, can_focus=False):
         super().__init__(id=id)
         self.palette = palette
         self.shown = 0
-        self.sought: Query | None = None
-        self.matches: Sequence[Any] = ()
-        self.match = 0
+        self.searches_painted = False
+        """Whether a search also finds what copying a row omits, such as the old side of a diff."""
+        self._sought: Query | None = None
+        self.matches: list[FoundSpots] = []
+        self._match = 0
         self._lines: Sequence[BlockLine] = ()
         self._spots: dict[int, list[tuple[int, int, int]]] = {}
         """Cells of matches by row: start, end and number of the match."""
@@ -68,46 +70,14 @@ class Scroller(ScrollView, can_focus=False):
     def row_count(self) -> int:
         return len(self._lines)
 
-    def row(self, place: int) -> BlockLine:
-        return self._lines[place]
-
-    def search(self, query: Query) -> Sequence[Any]:
-        """Matches from top to bottom."""
-        found = matches_in(self._lines, query)
-        self._spots = {}
-        for number, match in enumerate(found):
-            for spot in match:
-                self._spots.setdefault(spot.row, []).append((spot.start, spot.end, number))
-        return found
-
-    def row_of(self, match: Any) -> int:
-        row: int = match[0].row
-        return row
-
-    def is_from(self, match: Any, row: int) -> bool:
-        return self.row_of(match) >= row
-
-    def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
-        return ((start, end, number == self.match) for start, end, number in self._spots.get(place, ()))
-
     def show(self, lines: Sequence[BlockLine], rows: int) -> None:
         is_new = lines is not self._lines
         self._lines = lines
-        self.set_height(rows)
-        if is_new:
-            self.changed()
-
-    def changed(self) -> None:
-        """Update after the rows have changed."""
-        self.virtual_size = Size(0, self.row_count)
-        if self.sought is not None:
-            self.matches = self.search(self.sought)
-            self.match = min(self.match, max(0, len(self.matches) - 1))
-        self.refresh()
-
-    def set_height(self, rows: int) -> None:
         self.shown = rows
         self.styles.height = rows
+        if is_new:
+            self.virtual_size = Size(0, self.row_count)
+            self._search()
         self.refresh()
 
     # ------------------------------------------------------------------------------------------------------ scrolling
@@ -156,25 +126,34 @@ class Scroller(ScrollView, can_focus=False):
     # --------------------------------------------------------------------------------------------------------- search
 
     def find(self, text: str) -> None:
-        self.sought = parse_query(text)
-        self.matches = self.search(self.sought) if self.sought is not None else ()
+        self._sought = parse_query(text)
+        self._search()
         top = self.hidden[0]
-        self.match = next((place for place, match in enumerate(self.matches) if self.is_from(match, top)), 0)
+        self._match = next((place for place, match in enumerate(self.matches) if match[0].row >= top), 0)
         self.step(0)
+
+    def _search(self) -> None:
+        lines = [BlockLine(line.strip) for line in self._lines] if self.searches_painted else self._lines
+        self.matches = matches_in(lines, self._sought) if self._sought is not None else []
+        self._match = min(self._match, max(0, len(self.matches) - 1))
+        self._spots = {}
+        for number, match in enumerate(self.matches):
+            for spot in match:
+                self._spots.setdefault(spot.row, []).append((spot.start, spot.end, number))
 
     def step(self, steps: int) -> None:
         if self.matches:
-            self.match = (self.match + steps) % len(self.matches)
-            row = self.row_of(self.matches[self.match])
+            self._match = (self._match + steps) % len(self.matches)
+            row = self.matches[self._match][0].row
             if not 0 <= row - self.hidden[0] < max(1, self.shown):
                 self.move_to(row - self.shown // 3)
         self.refresh()
 
     @property
     def found(self) -> str:
-        if self.sought is None:
+        if self._sought is None:
             return ""
-        return f"{self.match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
+        return f"{self._match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
 
     # ----------------------------------------------------------------------------------------------- painting, copying
 
@@ -184,13 +163,13 @@ class Scroller(ScrollView, can_focus=False):
             return Strip.blank(width, base)
         palette = self.palette
         spans: list[StyledCells] = [
-            (start, end, palette.match_current if current else palette.match)
-            for start, end, current in (self.spots(place) if self.matches else ())
+            (start, end, palette.match_current if number == self._match else palette.match)
+            for start, end, number in self._spots.get(place, ())
         ]
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(place)) is not None:
             spans.append((span[0], None if span[1] < 0 else span[1], palette.selection))
-        return paint(self.row(place).strip, width, base, spans).apply_offsets(0, place)
+        return paint(self._lines[place].strip, width, base, spans).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Source text of a selection: without margins and without the line breaks of wrapping."""
@@ -200,7 +179,7 @@ class Scroller(ScrollView, can_focus=False):
         for place in range(max(0, first), min(last, self.row_count - 1) + 1):
             span = selection.get_span(place)
             if span is not None:
-                line, (start, end) = self.row(place), span
+                line, (start, end) = self._lines[place], span
                 pieces += [cut(line.text, start - line.indent, None if end < 0 else end - line.indent), line.joint]
         return ("".join(pieces[:-1]), "\n") if pieces else None
 
@@ -261,11 +240,8 @@ class ReadingSheet(Sheet[T]):
     def scroller(self) -> Scroller:
         return self.query_one(Scroller)
 
-    def make_scroller(self) -> Scroller:
-        return Scroller(self.palette, id="body")
-
     def parts(self) -> ComposeResult:
-        yield self.make_scroller()
+        yield Scroller(self.palette, id="body")
         entry = EntryLine("/", "search", _MAX_ENTRY)
         entry.display = False
         yield entry

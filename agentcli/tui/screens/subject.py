@@ -134,7 +134,7 @@ def diff_lines(
     """Rows of a unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new;
     None: if that shows more."""
     # Imported here because it loads syntax highlighting, which questions without a diff do not need.
-    from agentcli.tui.blocks import diff_lines as diff
+    from agentcli.tui.blocks import diff
 
     hunks = parse(_with_dots(text))
     two_columns = diff.fits_side_by_side(hunks, width) if in_columns is None else in_columns
@@ -143,7 +143,7 @@ def diff_lines(
 
 
 def fits_in_columns(text: str, width: int) -> bool:
-    from agentcli.tui.blocks import diff_lines as diff
+    from agentcli.tui.blocks import diff
 
     return diff.fits_side_by_side(parse(_with_dots(text)), width)
 
