@@ -30,11 +30,16 @@ async def run_cost(engine: Engine, _arguments: str, front_end: FrontEnd) -> str 
     if front_end.has_pages:
         await front_end.page("cost", engine)
         return None
+    return "\n\n".join(cost_parts(engine, WIDTH))
+
+
+def cost_parts(engine: Engine, width: int) -> list[str]:
+    """Sentences about the cost, and tables at most `width` columns wide if anything was used."""
     totals = engine.costs.totals
     if not totals.by_model:
         earlier = before(engine)
-        return f"{UNUSED_SINCE_RESUME} {earlier}" if earlier else UNUSED
-    return "\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.costs.spending)])
+        return [f"{UNUSED_SINCE_RESUME} {earlier}" if earlier else UNUSED]
+    return [_summary(engine), _by_name("model", totals, width), *details(engine.costs.spending, width)]
 
 
 def details(spending: Spending, width: int = WIDTH) -> list[str]:

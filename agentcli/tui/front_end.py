@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,23 +38,6 @@ class AppFrontEnd(FrontEnd):
     def __init__(self, app: AgentApp, chat: ChatScreen) -> None:
         self._app = app
         self._chat = chat
-        self._pages: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-            "model": self._model,
-            "effort": self._effort,
-            "mode": self._mode,
-            "permissions": self._permissions,
-            "context": self._context,
-            "cost": self._cost,
-            "diff": self._diff,
-            "tasks": self._tasks,
-            "hooks": self._hooks,
-            "mcp": self._mcp,
-            "help": self._help,
-            "theme": self._theme,
-            "settings": self._settings,
-            "resume": self._resume,
-            "find": self._find,
-        }
 
     async def options(self) -> Options:
         await self._app.opener.options_ready.wait()
@@ -62,7 +45,8 @@ class AppFrontEnd(FrontEnd):
         return self._app.opener.options
 
     async def page(self, kind: str, *data: Any) -> Any:
-        return await self._pages[kind](*data)
+        """Open a page; `_model` opens the page `model`."""
+        return await getattr(self, f"_{kind}")(*data)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         from agentcli.tui.screens.picker import Picker
@@ -177,15 +161,10 @@ class AppFrontEnd(FrontEnd):
         self._chat.session.refresh_facts()
 
     async def _cost(self, engine: Engine) -> None:
-        from agentcli.commands.cost import before, details, lost, saved
-        from agentcli.tui.screens.cost import CostNotes, CostPage
+        from agentcli.commands.cost import cost_parts
+        from agentcli.tui.screens.page import TablesPage
 
-        outlook = engine.context.outlook()
-        about = CostNotes(
-            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget.cap, saved(engine)
-        )
-        page = CostPage(engine.costs.totals, about, lambda width: details(engine.costs.spending, width))
-        await self._app.ask_on_screen(page)
+        await self._app.ask_on_screen(TablesPage("Cost of this session", lambda width: cost_parts(engine, width)))
 
     async def _diff(self, engine: Engine, scope: DiffScope) -> None:
         from agentcli.commands.diff import load_changes

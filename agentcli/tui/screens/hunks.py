@@ -109,10 +109,6 @@ def has_several(diff: str) -> bool:
     return count > 1
 
 
-def merge(old: str, new: str, accepted: Collection[int]) -> str:
-    return _merge_hunks(old, split(old, new), accepted)
-
-
 def narrow_input(
     name: str, input: Json, present: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]
 ) -> Json | None:
@@ -127,18 +123,9 @@ def narrow_input(
     if not kept:
         return None
     if name == "Write":
-        return {**input, "content": _merge_hunks(_plain(present), hunks, accepted)}
-    if name == "Edit":
-        wanted = _merge_hunks(present, hunks, accepted)
-        same_place = _change_new_text(input, present, wanted)
-        return {**input, **(same_place or _make_edit(present, wanted, kept[0], kept[-1]))}
-    edits = []
-    # From the last to the first, so that the line numbers of the remaining hunks stay valid.
-    for number in range(len(kept) - 1, -1, -1):
-        before = _merge_hunks(present, hunks, {hunk.number for hunk in kept[number + 1 :]})
-        after = _merge_hunks(present, hunks, {hunk.number for hunk in kept[number:]})
-        edits.append(_make_edit(before, after, kept[number], kept[number]))
-    return {**input, "edits": edits}
+        return {**input, "content": merge_hunks(_plain(present), hunks, accepted)}
+    edit = _make_edit(present, merge_hunks(present, hunks, accepted), kept[0], kept[-1])
+    return {**input, **edit} if name == "Edit" else {**input, "edits": [edit]}
 
 
 def diff_of(hunks: Sequence[ChangeHunk]) -> str:
@@ -195,17 +182,6 @@ def _apply_edit(text: str, edit: Json) -> str:
     return applied.text
 
 
-def _change_new_text(input: Json, present: str, wanted: str) -> Json | None:
-    """The same edit with another new text, if that is sufficient; else None."""
-    old = str(input["old_string"])
-    start = present.find(old)
-    if start < 0 or input.get("replace_all"):
-        return None
-    end = start + len(old)
-    edit = {"old_string": old, "new_string": wanted[start : len(wanted) - (len(present) - end)]}
-    return edit if _makes(present, edit, wanted) else None
-
-
 def _make_edit(present: str, wanted: str, first: ChangeHunk, last: ChangeHunk) -> Json:
     """An edit that replaces the lines from the first to the last hunk, with enough lines around to make it unique."""
     left, right = lines_of(present), lines_of(wanted)
@@ -233,7 +209,7 @@ def _makes(present: str, edit: Json, wanted: str) -> bool:
         return False
 
 
-def _merge_hunks(old: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
+def merge_hunks(old: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
     lines = lines_of(old)
     pieces: list[str] = []
     position = 0

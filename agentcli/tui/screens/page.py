@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from textual import events, work
@@ -416,3 +416,19 @@ class TextPage(Page[None]):
 
     def lines(self, width: int) -> Sequence[Runs]:
         return [[(text, self.palette.text)] for text in self._texts]
+
+
+class TablesPage(Page[None]):
+    """Shows paragraphs and tables made for the width of the page: the first paragraph is text, the others are tables
+    with a header."""
+
+    def __init__(self, title: str, parts: Callable[[int], Sequence[str]]) -> None:
+        super().__init__(title)
+        self._parts = parts
+
+    def lines(self, width: int) -> Sequence[Runs]:
+        text, *tables = (safe_block(part) for part in self._parts(width))
+        rows: list[Runs] = [[(line, self.palette.text)] for line in text]
+        for header, *lines in tables:
+            rows += [[], [(header, self.palette.muted)], *([(line, self.palette.text)] for line in lines)]
+        return rows

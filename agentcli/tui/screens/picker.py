@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Offset
 
-from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, RowSearch, entries_of, find
+from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, entries_of, find
 from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
 from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrap_rows
 
@@ -26,6 +26,8 @@ Preview = Callable[[Row[T]], Sequence[str]]
 Action = tuple[str, str, Callable[[], object]]
 """A key of a list, what it does in a word ("" if it is not shown), and the function to call."""
 
+MAX_AT_ONCE = 1_000
+"""Rows that are searched without delaying a key; more are searched in a thread."""
 _PREVIEW_ROWS = 12
 _PREVIEW_PAUSE = 0.05
 """Delay in seconds before a preview is read in a thread, so that a held arrow key does not read all rows."""
@@ -85,7 +87,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._entries = entries_of(rows)
         self._start = start
         self._preview = preview
-        self._search: RowSearch[T] | None = None
+        self._is_searching = False
         self._found_count = len(self._entries)
         self._typed_row: Row[T] | None = None
         self._said = ""
@@ -290,27 +292,22 @@ class ListSheet(Sheet[R], Generic[T, R]):
         pane.show([[("│ ", self.palette.faint), *piece] for piece in pieces])
 
     def _filter(self, keep: T | None = None) -> None:
-        query = self.query_text
-        self._search = None
-        self.workers.cancel_group(self, "search")
-        if query.strip() and len(self._entries) > RowSearch.SLICE:
-            self._search = RowSearch(self._entries, query)
-            self.work(partial(self._search_on, self._search), "search")
+        self._is_searching = len(self._entries) > MAX_AT_ONCE and bool(self.query_text.strip())
+        if self._is_searching:
+            self.work(self._search, "search")
         else:
-            self._show_found(find(self._entries, query), keep)
+            self._show_found(find(self._entries, self.query_text), keep)
 
-    async def _search_on(self, search: RowSearch[T]) -> None:
-        done = False
-        while not done and search is self._search:
-            done = search.step()
-            await asyncio.sleep(0)  # let keys and painting run
-        if search is self._search and self.is_open:
-            self._finish_search()
+    async def _search(self) -> None:
+        found = await asyncio.to_thread(find, self._entries, self.query_text)
+        if self._is_searching and self.is_open:
+            self._is_searching = False
+            self._show_found(found, None)
 
     def _finish_search(self) -> None:
-        if self._search is not None:
-            search, self._search = self._search, None
-            self._show_found(search.finish(), None)
+        if self._is_searching:
+            self._is_searching = False
+            self._show_found(find(self._entries, self.query_text), None)
 
     def _show_found(self, found: list[FoundEntry[T]], keep: T | None) -> None:
         query = self.query_text.strip()

@@ -77,38 +77,13 @@ def entries_of(rows: Iterable[Row[T]]) -> list[RowEntry[T]]:
     return made
 
 
-class RowSearch(Generic[T]):
-    """One query over many entries, in slices: searching 10,000 entries at once would delay a key."""
-
-    SLICE = 2000
-
-    def __init__(self, entries: Sequence[RowEntry[T]], query: str) -> None:
-        self._entries = entries
-        self._words = query.split()
-        self._exact = is_case_sensitive(query)
-        self._scored: list[tuple[int, int, FoundEntry[T]]] = []
-        self._place = 0
-
-    def step(self) -> bool:
-        end = min(len(self._entries), self._place + self.SLICE)
-        for number in range(self._place, end):
-            hit = _match(self._entries[number], self._words, self._exact)
-            if hit is not None:
-                self._scored.append((-hit[0], number, hit[1]))
-        self._place = end
-        return end == len(self._entries)
-
-    def finish(self) -> list[FoundEntry[T]]:
-        while not self.step():
-            pass
-        return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]
-
-
 def find(entries: Sequence[RowEntry[T]], query: str) -> list[FoundEntry[T]]:
     """Entries that match a query, the best first; all entries in their order if the query is empty."""
-    if not query.strip():
+    words, exact = query.split(), is_case_sensitive(query)
+    if not words:
         return [FoundEntry(entry) for entry in entries]
-    return RowSearch(entries, query).finish()
+    hits = filter(None, (_match(entry, words, exact) for entry in entries))
+    return [found for _score, found in sorted(hits, key=lambda hit: -hit[0])]
 
 
 def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, FoundEntry[T]] | None:
