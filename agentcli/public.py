@@ -27,8 +27,8 @@ from agentcli.plugins.plugin import ToolCall as ToolCall
 from agentcli.providers.base import Failure as Failure
 from agentcli.providers.base import FailureKind as FailureKind
 from agentcli.providers.base import Provider as Provider
-from agentcli.providers.transports.base import Transport as Transport
-from agentcli.providers.transports.base import TransportFailure as TransportFailure
+from agentcli.providers.base import Transport as Transport
+from agentcli.providers.base import TransportFailure as TransportFailure
 from agentcli.sdk import query as query
 from agentcli.tools.base import Output as Output
 from agentcli.tools.base import Progress as Progress

@@ -9,7 +9,7 @@ from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.requests.server_tools import ReferenceReader, advisor_tool, with_api_search
+from agentcli.providers.requests.body import advisor_tool, referenced_tools, with_api_search
 
 
 class LoadedTools:
@@ -53,7 +53,7 @@ class ConversationRequests:
         self._profile = profile
         self.tools = tools
         self._density = density
-        self._references = ReferenceReader()
+        self._references = referenced_tools()
         self._loaded = loaded or LoadedTools()
         self._extended: tuple[Json, ...] = tools
         """The tools of the last request that had more than `tools`."""
@@ -73,7 +73,7 @@ class ConversationRequests:
         self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:
         profile = self._profile()
-        names = self._references.names(messages)
+        names = tuple(self._references.of(messages))
         tools, deferred = self._with_loaded(names, profile.model)
         if purpose == "turn":
             self._sent = self.tools
@@ -105,7 +105,7 @@ class ConversationRequests:
         """The deferred tools that a request with these messages has."""
         wire = [{"role": m.role, "content": [block_to_wire(block) for block in m.content]} for m in messages]
         direct = {tool["name"] for tool in self.tools}
-        loaded = self._loaded.named(ReferenceReader().names(wire))
+        loaded = self._loaded.named(referenced_tools().of(wire))
         return tuple(tool for name, tool in loaded.items() if name not in direct)
 
     @property

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from agentcli.agent.plugins import SessionPlugins
     from agentcli.assemble.options import Options
     from agentcli.config.credentials import KeyStore
-    from agentcli.providers.connection import Connection
+    from agentcli.providers.base import Connection, Transport
     from agentcli.providers.credentials import Credentials
     from agentcli.providers.listing import ContextWindows
-    from agentcli.providers.transports.base import Transport
     from agentcli.providers.transports.sdk import Platform
 
-PROVIDERS = ("auto", "sdk", "wire", "scripted")
+PROVIDERS = ("auto", "wire", "scripted")
 """Built-in values of the setting `provider`; any other value is the name of a plugin's provider."""
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
 """Environment variable with the file that the scripted provider plays."""
@@ -167,7 +166,7 @@ class ModelBuilder:
         except CredentialError as error:
             if self._env.options.key_needed:
                 raise
-            from agentcli.providers.transports.base import NoTransport
+            from agentcli.providers.base import NoTransport
 
             problem = str(error)
             transport, key_source, credentials = NoTransport(problem), "none", None
@@ -195,7 +194,7 @@ class ModelBuilder:
     def _late_provider(self) -> Provider:
         """The provider that a plugin adds under the name in the settings; plugins load with the first request."""
         from agentcli.assemble.plugins import plugins_for
-        from agentcli.providers.connection import PluginProvider
+        from agentcli.providers.base import PluginProvider
 
         name = str(self._env.settings.text("provider"))
         plugins = self._plugins or plugins_for(self._env)
@@ -265,36 +264,17 @@ class ModelBuilder:
     def _transport(self) -> tuple[Transport, str, Credentials | None]:
         """The transport, the source of its key, and the credentials if agentcli holds them."""
         settings = self._env.settings
-        kind = settings.text("provider") or "auto"
-        platform = cast("Platform", settings.text("platform") or "anthropic")
+        platform = settings.text("platform") or "anthropic"
         if self._is_scripted:
             return self._scripted(), "none", None
         if platform != "anthropic":
-            from agentcli.providers.credentials import Credentials
             from agentcli.providers.transports.sdk import SdkTransport
 
-            return SdkTransport(Credentials(""), platform), platform, None
-        credentials = self.credentials()
-        return self._direct(kind, credentials), credentials.source, credentials
-
-    def _direct(self, kind: str, credentials: Credentials) -> Transport:
-        """The transport to the API. `kind`: value of the setting `provider`."""
-        if kind == "sdk":
-            from agentcli.providers.transports.sdk import SdkTransport
-
-            return SdkTransport(credentials)
+            return SdkTransport(cast("Platform", platform)), platform, None
         from agentcli.providers.transports.wire import WireTransport
 
-        if kind == "wire" or not self._env.options.interactive:
-            return WireTransport(credentials)
-        from agentcli.providers.requests.encode import BodyEncoder
-        from agentcli.providers.transports.sdk import SdkTransport, SwitchingTransport
-
-        # A shared encoder: the second transport reuses what the first one has encoded.
-        encoder = BodyEncoder()
-        return SwitchingTransport(
-            WireTransport(credentials, encoder=encoder), SdkTransport(credentials, encoder=encoder)
-        )
+        credentials = self.credentials()
+        return WireTransport(credentials), credentials.source, credentials
 
     def _scripted(self) -> Transport:
         from agentcli.providers.script import Script, ScriptedTransport

@@ -12,8 +12,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.base import Provider
-from agentcli.providers.connection import Connection
+from agentcli.providers.base import Connection, Provider
 from agentcli.tools.base import Tool
 
 if TYPE_CHECKING:

@@ -90,8 +90,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         "provider",
         "text",
-        "How requests are sent: `auto` (chosen by front end), `sdk`, `wire`, `scripted`, or the name of a "
-        "plugin's provider.",
+        "How requests are sent: `auto` (to the API, or from a script if one is given), `wire` (to the API), "
+        "`scripted`, or the name of a plugin's provider.",
         default="auto",
         repository="no",
     ),

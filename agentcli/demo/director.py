@@ -21,9 +21,9 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
+from agentcli.providers.base import Transport, TransportFailure
 from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
 from agentcli.providers.script import Delay, Emit, ErrorAnswer, ScriptedReply, system_text
-from agentcli.providers.transports.base import Transport, TransportFailure
 
 _MAX_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)

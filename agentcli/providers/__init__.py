@@ -1,8 +1,8 @@
 """Layer 2: requests to a model. `base` is the contract that the other modules implement.
 
-provider, retry            one request with its retries, watched
+provider, retry            one request with its retries and limits for silence
 requests/                  the bytes of a request
-transports/                how they are sent and the reply is received: our own client, the anthropic package
+transports/                how they are sent and the reply is received: our own client; the anthropic package for clouds
 catalog                    names, prices and limits of models
 listing, local_servers     models that a server lists; key checks
 script                     a model that plays a script, for tests and the demo

@@ -1,20 +1,27 @@
-"""The contract between the loop and a model provider.
+"""The contracts between the loop, a model provider and its transport, and providers that delegate to another one.
 
 `Provider.stream(request, signal)` never raises for a request, network or model failure: its last event is `Finished` or
 `Failed`. The provider retries: it announces every wait and starts the reply again; after `Broken`, the consumer
 discards the partial reply. On an abort it closes the connection and ends with `Failed(kind=ABORTED)`. Task cancellation
 (closing the generator) closes the connection too.
+
+A transport sends one request to a model and yields the raw events of its reply. It handles connections and turns their
+failures into user messages. Retries, the conversation and the meaning of events are in `provider.py`, the same for all
+transports.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.append_only import AppendOnly
+from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json
 from agentcli.core.usage import Usage
@@ -217,7 +224,8 @@ ModelEvent = Started | Opened | Delta | Closed | Finished | Broken | Waiting | Q
 
 
 class Provider(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
         """See the module docstring. Never raises for a request, network or model failure."""
@@ -234,3 +242,139 @@ class Provider(Protocol):
     async def aclose(self) -> None:
         """Close pooled connections."""
         ...
+
+
+# ---------------------------------------------------------------------------------------------------------- transports
+
+ALIVE: Json = {}
+"""Yielded for bytes that do not complete an event (comments, part of a large event): the connection is not stalled."""
+
+
+class TransportFailure(Exception):
+    """The only exception that a transport raises for network and server failures."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Transport(Protocol):
+    """Subclasses without credentials and connections inherit the last three methods."""
+
+    @property
+    def name(self) -> str: ...
+
+    def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
+        """Send one request and yield the API's events, including pings and unknown ones.
+
+        Returns at the end of the body, whether the reply was complete or not. An `error` event is raised as
+        `TransportFailure`. Closing the generator, or cancelling the task that waits for its next event, closes the
+        connection; `signal` closes it at once.
+        """
+        ...
+
+    async def renew(self) -> bool:
+        """Get new credentials after the server refused them. True if there is something new to try."""
+        return False
+
+    async def warm(self) -> None:
+        """See `Provider.warm`."""
+        return
+
+    async def aclose(self) -> None:
+        return None
+
+
+class NoTransport(Transport):
+    """Used when no model can be reached: every request fails with `reason`."""
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
+        raise TransportFailure(Failure(FailureKind.AUTHENTICATION, self._reason))
+        yield ALIVE  # never reached, makes this a generator
+
+
+# ------------------------------------------------------------------------------------------------ delegating providers
+
+
+class Connection:
+    """A provider that is replaced after a login or a change of server. The engine does not notice the change."""
+
+    def __init__(self) -> None:
+        self.key_source = "none"
+        self.problem = ""
+        """Why no model can be used, and what to do; empty if one can."""
+        self._provider: Provider | None = None
+        self._retired: list[Provider] = []
+
+    def use(self, provider: Provider, key_source: str, problem: str = "") -> None:
+        """Use `provider` from the next request on. A running request continues with the old one, which stays open."""
+        if self._provider is not None:
+            self._retired.append(self._provider)
+        self._provider, self.key_source, self.problem = provider, key_source, problem
+
+    @property
+    def name(self) -> str:
+        return self._in_use.name
+
+    def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
+        return self._in_use.stream(request, signal)
+
+    def first_model(self, request: Request) -> str:
+        return self._in_use.first_model(request)
+
+    async def warm(self) -> None:
+        await self._in_use.warm()
+
+    async def aclose(self) -> None:
+        retired, self._retired = self._retired, []
+        for provider in (*retired, self._in_use):
+            await provider.aclose()
+
+    @property
+    def _in_use(self) -> Provider:
+        assert self._provider is not None, "a connection is used after something was connected"
+        return self._provider
+
+
+class PluginProvider:
+    """A provider that is made when it is first needed, because plugins load after the start."""
+
+    def __init__(self, name: str, make: Callable[[], Awaitable[Provider]]) -> None:
+        """`make` raises `AgentError` if there is none: the request fails with its text, and the next one tries
+        again."""
+        self.name = name
+        self._make = make
+        self._made: Provider | None = None
+        self._making = asyncio.Lock()
+
+    async def _provider(self) -> Provider:
+        async with self._making:
+            if self._made is None:
+                self._made = await self._make()
+            return self._made
+
+    async def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
+        try:
+            provider = await self._provider()
+        except AgentError as error:
+            yield Failed(Failure(FailureKind.INVALID_REQUEST, str(error)))
+            return
+        async with aclosing(provider.stream(request, signal)) as events:
+            async for event in events:
+                yield event
+
+    def first_model(self, request: Request) -> str:
+        return self._made.first_model(request) if self._made is not None else request.model
+
+    async def warm(self) -> None:
+        with suppress(AgentError):
+            await (await self._provider()).warm()
+
+    async def aclose(self) -> None:
+        if self._made is not None:
+            await self._made.aclose()

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.append_only import RunningValue
 from agentcli.core.files.bounded_read import is_too_deep
@@ -35,6 +34,8 @@ from agentcli.providers.base import (
     Quiet,
     Raw,
     Request,
+    Transport,
+    TransportFailure,
     Waiting,
 )
 from agentcli.providers.catalog import Catalog
@@ -49,149 +50,98 @@ from agentcli.providers.requests.body import (
     output_room,
 )
 from agentcli.providers.retry import RetryPolicy, Timeouts
-from agentcli.providers.transports.base import Transport, TransportFailure
 
 if TYPE_CHECKING:
     from agentcli.providers.listing import ContextWindows
 
-MAILBOX = 256
+MAX_UNREAD = 256
+"""Events that are read ahead of the consumer."""
 DRAIN_SECONDS = 0.05
 """Seconds to wait for the last bytes of a finished reply, so that the connection can be reused."""
 
 
 class Attempt:
-    """One request in progress: a reader task that owns the connection, a small queue, and a watchdog.
+    """One request in progress: a task that reads the reply, a small queue, and a timer that limits silence.
 
-    Call `next()` until it returns None or raises `TransportFailure`, then always `close()`.
-
-    The reader is a separate task so that an abort can close the connection immediately, even if nothing awaits the next
-    event. The queue is bounded: a slow consumer pauses reading, and the pause does not count as silence of the server.
-    One timer does the watching; each event only updates a timestamp.
+    Call `next` until it returns None or raises `TransportFailure`, then always `close`. A slow consumer pauses the
+    reading, and the pause does not count as silence of the server.
     """
 
     def __init__(self, source: AsyncGenerator[Json, None], timeouts: Timeouts, signal: AbortSignal) -> None:
         self._loop = asyncio.get_running_loop()
         self._source = source
         self._timeouts = timeouts
-        self._items: deque[Json | Quiet] = deque()
-        self._wake: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._signal = signal
+        self._items: asyncio.Queue[Json | Quiet | None] = asyncio.Queue(MAX_UNREAD)
+        """Events; None if the reading has ended."""
         self._failure: Failure | None = None
-        self._ended = False
-        self._draining = False
-        now = self._loop.time()
-        self._waiting_since: float | None = now
-        self._last_content = now
-        self._quiet_said = False
+        self._last_data = self._last_content = self._loop.time()
+        """When the last bytes arrived, and the last event that is not a ping."""
+        self._is_quiet = False
         self._timer: asyncio.TimerHandle | None = None
         self._reader = start_task(self._read(), name="model reply")
+        self._reader.add_done_callback(self._end)
+        self._unhook = signal.on_abort(lambda _reason: self._reader.cancel())
         self._watch()
-        self._unhook = signal.on_abort(self._abort)
 
     async def next(self) -> Json | Quiet | None:
         """The next event, `Quiet` after a silent period, or None at the end of the body."""
-        while True:
-            if self._failure is not None and (not self._items or self._failure.kind is FailureKind.ABORTED):
-                raise TransportFailure(self._failure)
-            if self._items:
-                item = self._items.popleft()
-                if self._room is not None and len(self._items) < MAILBOX // 2 and not self._room.done():
-                    self._room.set_result(None)
-                return item
-            if self._ended:
-                return None
-            self._wake = self._loop.create_future()
-            try:
-                await self._wake
-            finally:
-                self._wake = None
+        item = None
+        if not self._items.empty():
+            item = self._items.get_nowait()
+        elif not self._reader.done():
+            item = await self._items.get()
+        if self._signal.aborted:
+            raise TransportFailure(aborted())
+        if item is None and self._failure is not None:
+            raise TransportFailure(self._failure)
+        return item
 
     async def close(self, *, whole: bool = False) -> None:
-        """Stop the reader and wait for it. `whole`: the reply is complete, so read its last bytes first."""
+        """Stop reading. `whole`: the reply is complete, so read its last bytes first, to reuse the connection."""
         self._unhook()
         if self._timer is not None:
             self._timer.cancel()
         if whole and not self._reader.done():
-            self._draining = True
-            if self._room is not None and not self._room.done():
-                self._room.set_result(None)
-            await asyncio.wait({self._reader}, timeout=DRAIN_SECONDS)
+            await asyncio.wait([self._reader], timeout=DRAIN_SECONDS)
         await cancel_and_wait([self._reader])
 
     async def _read(self) -> None:
         try:
             async with aclosing(self._source) as source:
                 async for item in source:
-                    if self._draining:
-                        continue
-                    now = self._loop.time()
                     if item and item.get("type") != "ping":
-                        self._last_content = now
+                        self._last_content = self._loop.time()
                     if item:
-                        self._items.append(item)
-                        self._notify()
-                        if len(self._items) >= MAILBOX:
-                            await self._wait_for_room()
-                            now = self._last_content = self._loop.time()
-                    self._waiting_since = now
-                    self._quiet_said = False
+                        await self._items.put(item)
+                    self._last_data = self._loop.time()
+                    self._is_quiet = False
         except TransportFailure as error:
-            self._fail(error.failure)
+            self._failure = self._failure or error.failure
         except Exception as error:  # noqa: BLE001 - the contract is that a provider never raises; reported as a bug
-            self._fail(internal(error))
-        finally:
-            self._ended = True
-            self._waiting_since = None
-            self._notify()
+            self._failure = self._failure or internal(error)
 
-    async def _wait_for_room(self) -> None:
-        self._waiting_since = None
-        self._room = self._loop.create_future()
-        try:
-            await self._room
-        finally:
-            self._room = None
-
-    def _notify(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
-
-    def _fail(self, failure: Failure) -> None:
-        if self._failure is None:
-            self._failure = failure
-        self._notify()
-
-    def _abort(self, _reason: AbortReason) -> None:
-        self._failure = aborted()
-        self._reader.cancel()
-        self._notify()
+    def _end(self, _reader: asyncio.Task[None]) -> None:
+        if not self._items.full():
+            self._items.put_nowait(None)
 
     def _watch(self) -> None:
-        if self._ended or self._failure is not None:
+        if self._reader.done():
             return
-        timeouts, now = self._timeouts, self._loop.time()
-        if self._waiting_since is None:
-            due = now + min(timeouts.quiet_after, timeouts.idle_timeout)
-        else:
-            silent_since = self._waiting_since
-            if now >= silent_since + timeouts.idle_timeout:
-                self._stop(stalled(timeouts.idle_timeout))
-                return
-            if now >= self._last_content + timeouts.content_deadline:
-                self._stop(no_content(timeouts.content_deadline))
-                return
-            if now >= silent_since + timeouts.quiet_after and not self._quiet_said:
-                self._quiet_said = True
-                self._items.append(Quiet(timeouts.quiet_after))
-                self._notify()
-            due = min(silent_since + timeouts.idle_timeout, self._last_content + timeouts.content_deadline)
-            if not self._quiet_said:
-                due = min(due, silent_since + timeouts.quiet_after)
+        limits, now = self._timeouts, self._loop.time()
+        if self._items.full():
+            self._last_data = self._last_content = now
+        idle, deadline = self._last_data + limits.idle_timeout, self._last_content + limits.content_deadline
+        if now >= min(idle, deadline):
+            self._failure = stalled(limits.idle_timeout) if now >= idle else no_content(limits.content_deadline)
+            self._reader.cancel()
+            return
+        quiet = self._last_data + limits.quiet_after
+        if now >= quiet and not self._is_quiet:
+            self._is_quiet = True
+            self._items.put_nowait(Quiet(limits.quiet_after))
+        due = min(idle, deadline) if self._is_quiet else min(idle, deadline, quiet)
         self._timer = self._loop.call_at(due, self._watch)
-
-    def _stop(self, failure: Failure) -> None:
-        self._fail(failure)
-        self._reader.cancel()
 
 
 @slotted
@@ -276,8 +226,9 @@ class MessagesProvider:
             body, betas = self._fit(request, progress)
             taken = partial(self._tool_ids.of, request.append_only)
             reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
-            failure = aborted()
-            if not signal.aborted:
+            if signal.aborted:
+                failure = aborted()
+            else:
                 attempt = Attempt(self._transport.events(body, betas, signal), self._timeouts, signal)
                 try:
                     while not reply.finished:

@@ -36,6 +36,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.providers.base import Transport, TransportFailure
 from agentcli.providers.failures import (
     STATUS_OF_TYPE,
     Endpoint,
@@ -45,7 +46,6 @@ from agentcli.providers.failures import (
     from_exception,
     from_response,
 )
-from agentcli.providers.transports.base import Transport, TransportFailure
 
 Fault = Literal["drop", "eof", "stall", "garbage", "reset", "pings"]
 FAULTS: tuple[str, ...] = get_args(Fault)

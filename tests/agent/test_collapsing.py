@@ -28,7 +28,7 @@ from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport
-from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
@@ -297,7 +297,7 @@ async def test_a_prompt_that_is_too_long_commits_everything_at_once() -> None:
 async def test_a_prompt_that_is_too_long_commits_everything_over_real_http() -> None:
     async with LoopbackServer(script=script(*too_long_replies())) as server:
         server.player = Window(script(*too_long_replies()), MOST)
-        transport = SdkTransport(Credentials(server.url, api_key="test", source="test"))
+        transport = WireTransport(Credentials(server.url, api_key="test", source="test"))
         s = Stage(transport=transport, tools=[UntilStaged(lambda: s.collapsing.staged())])
         async with s.engine:
             events = await collected_parts(s)

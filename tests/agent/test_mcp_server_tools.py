@@ -25,8 +25,8 @@ from agentcli.core.permission import Need
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import parse_rules
+from agentcli.providers.requests.body import reference
 from agentcli.providers.requests.encode import to_bytes
-from agentcli.providers.requests.server_tools import reference
 from agentcli.tools.registry import Registry
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.mcp_fakes import FakeServer, fake_servers, resources, text_result, tool_offer

@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import ATTACHMENT, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.retry import RetryPolicy
-from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 from agentcli.tools.base import Output
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, call_raw, fails, fault, pause, reply, say, script, think
@@ -48,7 +48,7 @@ class World:
         else:
             server = LoopbackServer(script=script(*replies))
             await self._stack.enter_async_context(server)
-            transport = SdkTransport(Credentials(server.url, api_key="test", source="test"))
+            transport = WireTransport(Credentials(server.url, api_key="test", source="test"))
             made = bench(transport=transport, tools=tools, policy=QUICK, **rest)
             self._bodies = lambda: server.bodies
         await self._stack.enter_async_context(made.engine)
@@ -509,7 +509,7 @@ def run(play: Scenario, via: str) -> set[str]:
     return run_virtual(whole) if via == "scripted" else asyncio.run(whole())
 
 
-@pytest.mark.parametrize("via", ["scripted", "sdk"])
+@pytest.mark.parametrize("via", ["scripted", "wire"])
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.__name__)
 def test_scenario(play: Scenario, via: str) -> None:
     run(play, via)

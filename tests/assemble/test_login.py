@@ -13,7 +13,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import Login, tidy_key
 from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.core.errors import CredentialError, UsageError
-from agentcli.providers.connection import Connection
+from agentcli.providers.base import Connection
 from tests.support.listener import Listener
 
 pytestmark = pytest.mark.anyio

@@ -9,28 +9,15 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import ModelBuilder
-from agentcli.providers.transports.base import Transport
-from agentcli.providers.transports.sdk import SdkTransport, SwitchingTransport
+from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import WireTransport
 
 
-@pytest.mark.parametrize(
-    ("interactive", "setting", "expected"),
-    [
-        (True, "auto", SwitchingTransport),
-        (True, "sdk", SdkTransport),
-        (True, "wire", WireTransport),
-        (False, "auto", WireTransport),
-        (False, "sdk", SdkTransport),
-    ],
-)
-def test_the_direct_api_is_reached_as_front_end_and_setting_say(
-    tmp_path: Path, interactive: bool, setting: str, expected: type[Transport]
-) -> None:
+@pytest.mark.parametrize("setting", ["auto", "wire"])
+def test_the_direct_api_is_reached_without_a_package(tmp_path: Path, setting: str) -> None:
     environ = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "key", "AGENTCLI_PROVIDER": setting}
-    options = Options(cwd=tmp_path, environ=environ, interactive=interactive)
-    transport, source, _credentials = ModelBuilder(Environment(options))._transport()
-    assert (type(transport), source) == (expected, "ANTHROPIC_API_KEY")
+    transport, source, _credentials = ModelBuilder(Environment(Options(cwd=tmp_path, environ=environ)))._transport()
+    assert (type(transport), source) == (WireTransport, "ANTHROPIC_API_KEY")
 
 
 @pytest.mark.parametrize("platform", ["bedrock", "vertex", "foundry"])

@@ -24,9 +24,9 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextCompacted, LoopContinued
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.base import Transport
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.script import Emit, ScriptedReply
-from agentcli.providers.transports.base import Transport
 from tests.bench.loopback import MODEL, Loopback
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.program import Workshop, workshop

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 SOURCE = "".join(f"def function_{number}(argument):\n    return argument + {number}\n\n\n" for number in range(20))
 
 
-def engine_on(url: str, folder: Path, transport: str, **rest: object) -> Engine:
+def engine_on(url: str, folder: Path, **rest: object) -> Engine:
     project = folder / "project"
     if not project.exists():
         project.mkdir()
@@ -50,7 +50,7 @@ def engine_on(url: str, folder: Path, transport: str, **rest: object) -> Engine:
             "ANTHROPIC_BASE_URL": url,
         },
         "permission_mode": PermissionMode.BYPASS,
-        "settings": f'{{"sandbox": {{"mode": "off"}}, "provider": "{transport}"}}',
+        "settings": '{"sandbox": {"mode": "off"}}',
     }
     return build_engine(Options(**{**options, **rest}))  # type: ignore[arg-type]
 
@@ -92,10 +92,9 @@ def check_quiet(events: Sequence[ev.Event]) -> None:
     assert [notice for notice in only(events, ev.NoticeRaised) if notice.code == "cache"] == []
 
 
-@pytest.mark.parametrize("transport", ["sdk", "wire"])
-async def test_thirty_steady_turns_read_all_but_their_own_tails_from_the_cache(tmp_path: Path, transport: str) -> None:
+async def test_thirty_steady_turns_read_all_but_their_own_tails_from_the_cache(tmp_path: Path) -> None:
     async with CacheServer(*(work(turn) for turn in range(29)), "Done.") as server:
-        async with engine_on(server.url, tmp_path, transport) as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             events = await collect(engine.submit("Do thirty things."))
         assert result_of(events).turns == 30
         check_only_tails_were_billed(server.cache.readings)
@@ -114,7 +113,7 @@ async def test_modes_queued_prompts_and_attachments_break_nothing(tmp_path: Path
     replies[4] = reply(call("Bash", command="true", run_in_background=True))
     modes = [PermissionMode.PLAN, PermissionMode.BYPASS, PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT]
     async with CacheServer(*replies) as server:
-        async with engine_on(server.url, tmp_path, "sdk") as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             for prompt in range(10):
                 queued = False
                 async with aclosing(engine.submit(f"Prompt {prompt}.")) as events:
@@ -141,7 +140,7 @@ async def test_a_turn_of_many_calls_is_still_found_in_the_cache(tmp_path: Path) 
         for first in (1, 31)
     ]
     async with CacheServer(work(0), many[0], work(3), many[1], "Done.") as server:
-        async with engine_on(server.url, tmp_path, "wire") as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             events = await collect(engine.submit("Do many things."))
         assert not result_of(events).is_error
         check_only_tails_were_billed(server.cache.readings)
@@ -151,7 +150,7 @@ async def test_a_turn_of_many_calls_is_still_found_in_the_cache(tmp_path: Path) 
 async def test_an_interrupted_turn_continues_from_the_cache(tmp_path: Path) -> None:
     slow = reply(say("Half"), call("Bash", command="sleep 60"))
     async with CacheServer(work(0), slow, "Going on.", "Done.") as server:
-        async with engine_on(server.url, tmp_path, "wire") as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             async with aclosing(engine.submit("Begin.")) as events:
                 async for event in events:
                     if isinstance(event, ev.ToolStarted) and event.input.get("command") == "sleep 60":
@@ -183,7 +182,7 @@ async def test_the_cache_survives_new_processes(program: Program) -> None:
 async def test_a_lost_cache_and_a_changed_effort_are_reported(tmp_path: Path) -> None:
     async with CacheServer(work(0), "One.", work(3), "Two.", "Three.", "Four.") as server:
         cache = server.cache
-        async with engine_on(server.url, tmp_path, "wire") as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             check_quiet(await collect(engine.submit("First.")))
             cache.forget()
             [dropped] = [n for n in only(await collect(engine.submit("Second.")), ev.NoticeRaised) if n.code == "cache"]
@@ -205,7 +204,7 @@ async def test_a_request_for_a_summary_reads_the_conversation_from_the_cache(tmp
     summary = "<summary>All is well.</summary>"
     large = reply(call("Bash", command="seq 4000"))
     async with CacheServer(work(0), large, work(1), "Done.", summary, "Fine.") as server:
-        async with engine_on(server.url, tmp_path, "wire") as engine:
+        async with engine_on(server.url, tmp_path) as engine:
             await collect(engine.submit("Do some things."))
             compacted = result_of(await collect(engine.compact()))
             assert not compacted.is_error, compacted.errors
@@ -275,7 +274,7 @@ async def test_nothing_is_rewritten_unless_it_saves_more_than_the_broken_cache_c
     hundred tokens in the few remaining requests, and write about as many to the cache again."""
     read = reply(call("Read", file_path="one.py", limit=40))
     turns = [read, read, *(reply(call("Bash", command=f"echo {number}")) for number in range(4)), "Done."]
-    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, max_turns=8) as engine:
         events = await collect(engine.submit("Look."))
         shown = await collect(run_command(engine, "cost", ""))
     assert snips(events) == []
@@ -288,7 +287,7 @@ async def test_worthwhile_removals_are_made_and_their_cost_is_counted(tmp_path: 
     read = reply(call("Read", file_path="one.py"))
     steady = [reply(call("Read", file_path="two.py", offset=number + 1, limit=1)) for number in range(20)]
     turns = (*steady[:12], read, read, *steady[12:], "Done.")
-    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire") as engine:
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path) as engine:
         events = await collect(engine.submit("Look."))
         shown = result_of(await collect(run_command(engine, "cost", ""))).text
         steps = engine.costs.spending.steps

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.anyio
 USED = {"input_tokens": 1_000, "output_tokens": 1_000, "speed": "fast"}
 
 
-@pytest.mark.parametrize("provider", ["wire", "sdk"])
-async def test_a_fast_run_is_priced_as_such_and_its_session_stays_fast(program: Program, provider: str) -> None:
-    program.environ["AGENTCLI_PROVIDER"] = provider
+async def test_a_fast_run_is_priced_as_such_and_its_session_stays_fast(program: Program) -> None:
     async with LoopbackServer(*[reply("Hi.", usage=USED)] * 3) as server:
         program.talk_to(server.url)
         arguments = ("--output-format", "json", "--model", "claude-opus-5")

@@ -20,11 +20,11 @@ less on a quiet machine: on a busy one, work in the background imports some of i
 BEFORE_REQUEST = """import os, sys
 from agentcli.providers.requests.encode import BodyEncoder
 from agentcli.cli.main import main
-pieces, before = BodyEncoder.pieces, []
+encode, before = BodyEncoder.encode, []
 def counting(self, body):
     before.extend(name for name in sys.modules if name.partition(".")[0] in ("agentcli", "h11"))
-    return pieces(self, body)
-BodyEncoder.pieces = counting
+    return encode(self, body)
+BodyEncoder.encode = counting
 """
 
 

@@ -17,7 +17,7 @@ from agentcli.assemble.model import reconnect
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
 from agentcli.interactive.login.welcome_actions import WelcomeActions
 from agentcli.providers import credentials
-from agentcli.providers.connection import Connection
+from agentcli.providers.base import Connection
 from agentcli.providers.listing import KeyCheck
 from agentcli.providers.local_servers import LocalServer, Program
 from tests.support.listener import Listener

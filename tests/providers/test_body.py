@@ -8,8 +8,7 @@ import pytest
 
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import Catalog
-from agentcli.providers.requests.body import Feature, blamed_feature, build_body
-from agentcli.providers.requests.server_tools import advisor_tool
+from agentcli.providers.requests.body import Feature, advisor_tool, blamed_feature, build_body
 from tests.support.tables import each_row
 from tests.support.validate import problems
 

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.providers.base import TransportFailure
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.provider import Attempt
 from agentcli.providers.retry import Timeouts
-from agentcli.providers.transports.base import TransportFailure, closed_on_abort
-from agentcli.providers.transports.sdk import SdkTransport
-from agentcli.providers.transports.wire import WireTransport
+from agentcli.providers.transports.wire import WireTransport, closed_on_abort
 
 BODY = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "go"}]}
 BEGINNING = (
@@ -42,10 +41,9 @@ async def stalled_reply(act: Callable[[Credentials, Awaitable[socket.socket]], A
         serving.result().close()
 
 
-@pytest.mark.parametrize("make", [WireTransport, SdkTransport])
-def test_the_connection_is_closed_when_abort_returns(make: type[WireTransport | SdkTransport]) -> None:
+def test_the_connection_is_closed_when_abort_returns() -> None:
     async def act(credentials: Credentials, serving: Awaitable[socket.socket]) -> None:
-        transport = make(credentials)
+        transport = WireTransport(credentials)
         controller = AbortController()
         attempt = Attempt(transport.events(BODY, (), controller.signal), Timeouts(), controller.signal)
         assert await attempt.next() == {"type": "ping", "a": 1}

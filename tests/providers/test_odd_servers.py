@@ -12,7 +12,6 @@ from agentcli.core.abort import AbortController
 from agentcli.core.errors import UsageError
 from agentcli.providers.base import Failed, FailureKind, FellBack, ModelEvent, Request, Waiting
 from agentcli.providers.credentials import Credentials, normal_base_url
-from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import fails, provider_for, provider_on
 from tests.support.tables import each_row
@@ -40,7 +39,6 @@ async def answering(content_type: str, body: str) -> AsyncIterator[tuple[str, li
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
 
 
-@pytest.mark.parametrize("kind", [WireTransport, SdkTransport])
 @pytest.mark.parametrize(
     ("content_type", "body", "failure", "said"),
     [
@@ -55,10 +53,10 @@ async def answering(content_type: str, body: str) -> AsyncIterator[tuple[str, li
     ],
 )
 async def test_a_response_that_is_no_stream_is_not_retried(
-    kind: type[WireTransport | SdkTransport], content_type: str, body: str, failure: FailureKind, said: str
+    content_type: str, body: str, failure: FailureKind, said: str
 ) -> None:
     async with answering(content_type, body) as (url, asked):
-        provider = provider_on(kind(Credentials(url)))
+        provider = provider_on(WireTransport(Credentials(url)))
         events = [event async for event in provider.stream(REQUEST, AbortController().signal)]
         await provider.aclose()
     (last,) = events

@@ -7,7 +7,6 @@ import pytest
 from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import MAX_ERROR_BYTES, WireTransport, is_local_url
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
@@ -24,13 +23,12 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
-async def test_no_redirection_is_followed(transport: type[WireTransport | SdkTransport], status: int) -> None:
+async def test_no_redirection_is_followed(status: int) -> None:
     async with Listener() as other, Listener() as server:
         # By another name of this machine, as another host would have one.
         place = f"http://localhost:{other.port}/v1/messages"
         server.raw = f"HTTP/1.1 {status} X\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
-        provider = provider_on(transport(Credentials(server.url, api_key=KEY)))
+        provider = provider_on(WireTransport(Credentials(server.url, api_key=KEY)))
         request = Request("m", ({"role": "user", "content": "hi"},))
         *_before, last = [item async for item in provider.stream(request, AbortController().signal)]
         await provider.aclose()
@@ -43,16 +41,13 @@ async def test_no_redirection_is_followed(transport: type[WireTransport | SdkTra
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
-async def test_requests_to_a_local_server_bypass_the_proxy(
-    transport: type[WireTransport | SdkTransport], host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_requests_to_a_local_server_bypass_the_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     async with Listener() as proxy, Listener() as server:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
-        provider = provider_on(transport(Credentials(f"http://{host}:{server.port}", api_key=KEY)))
+        provider = provider_on(WireTransport(Credentials(f"http://{host}:{server.port}", api_key=KEY)))
         request = Request("m", ({"role": "user", "content": "hi"},))
         events = [item async for item in provider.stream(request, AbortController().signal)]
         await provider.aclose()
@@ -78,12 +73,11 @@ def test_local_addresses_are_recognised(url: str, here: bool) -> None:
     assert is_local_url(url) == here
 
 
-@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
-async def test_an_endless_error_response_is_not_read_completely(transport: type[WireTransport | SdkTransport]) -> None:
+async def test_an_endless_error_response_is_not_read_completely() -> None:
     """The body announces more than is ever sent, so reading all of it would never end."""
     async with Listener() as server:
         server.raw = b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\nno " + b"x" * (2 * MAX_ERROR_BYTES)
-        provider = provider_on(transport(Credentials(server.url, api_key=KEY)))
+        provider = provider_on(WireTransport(Credentials(server.url, api_key=KEY)))
         request = Request("m", ({"role": "user", "content": "hi"},))
         *_before, last = [item async for item in provider.stream(request, AbortController().signal)]
         await provider.aclose()

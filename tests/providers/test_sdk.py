@@ -11,7 +11,6 @@ import pytest
 from agentcli.core.abort import AbortController
 from agentcli.core.aio import in_daemon_thread
 from agentcli.providers.base import Failed, FailureKind, Request
-from agentcli.providers.credentials import Credentials
 from agentcli.providers.transports import sdk
 from agentcli.providers.transports.sdk import Platform, SdkTransport
 from tests.support.scripts import provider_on
@@ -21,7 +20,7 @@ REQUEST = Request("m", ({"role": "user", "content": "hi"},))
 
 
 async def refusal(platform: Platform) -> Failed:
-    provider = provider_on(SdkTransport(Credentials(), platform))
+    provider = provider_on(SdkTransport(platform))
     await provider.warm()
     events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
     await provider.aclose()
@@ -55,8 +54,10 @@ async def test_an_error_in_the_thread_is_raised_where_it_is_awaited() -> None:
     assert await in_daemon_thread(lambda: 3) == 3
 
 
-async def test_two_first_requests_share_one_client() -> None:
-    transport = SdkTransport(Credentials("http://127.0.0.1:9"))
+async def test_two_first_requests_share_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_FOUNDRY_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("ANTHROPIC_FOUNDRY_API_KEY", "key")
+    transport = SdkTransport("foundry")
     first, second = await asyncio.gather(transport._ready_client(), transport._ready_client())
     assert first is second
     await transport.aclose()

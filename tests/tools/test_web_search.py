@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,29 +150,26 @@ SEARCH_STEPS = [
 ]
 
 
-async def engine_events(tmp_path: Path, *replies: Json, transport: str = "wire") -> tuple[list[ev.Event], list[Json]]:
+async def engine_events(tmp_path: Path, *replies: Json) -> tuple[list[ev.Event], list[Json]]:
     async with LoopbackServer(*replies) as server:
         options = Options(
             cwd=tmp_path,
             environ={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url, "HOME": str(tmp_path)},
             permission_mode=PermissionMode.BYPASS,
             persist=False,
-            settings=json.dumps({"provider": transport}),
         )
         async with build_engine(options) as engine:
             events = await collect(engine.submit("go"))
         return events, server.bodies
 
 
-@pytest.mark.parametrize("transport", ["wire", "sdk"])
-async def test_a_search_is_a_request_of_its_own_whose_cost_is_counted(tmp_path: Path, transport: str) -> None:
+async def test_a_search_is_a_request_of_its_own_whose_cost_is_counted(tmp_path: Path) -> None:
     usage = {"server_tool_use": {"web_search_requests": 1}}
     events, bodies = await engine_events(
         tmp_path,
         reply(call("WebSearch", query="what is new")),
         reply(*SEARCH_STEPS, say("This is new."), usage=usage),
         reply(say("Done.")),
-        transport=transport,
     )
     assert result_of(events).text == "Done."
     (finished,) = only(events, ev.ToolFinished)

@@ -44,7 +44,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
-from agentcli.providers.requests.server_tools import advisor_of, describe_advice
+from agentcli.providers.requests.body import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
 
 

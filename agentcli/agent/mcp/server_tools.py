@@ -25,7 +25,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
 from agentcli.permissions.rules import Rule
-from agentcli.providers.requests.server_tools import reference
+from agentcli.providers.requests.body import reference
 from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema
 from agentcli.tools.registry import Registry

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.providers.connection import Connection
+from agentcli.providers.base import Connection
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -14,7 +14,7 @@ from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.assemble.options import Options
 from agentcli.core.errors import AgentError, CredentialError, MissingKeyError
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
-from agentcli.providers.connection import Connection
+from agentcli.providers.base import Connection
 from agentcli.providers.credentials import LOGIN, PUBLIC_BASE_URL, bound_to
 from agentcli.providers.local_servers import LocalServer, Program, speaks_messages
 

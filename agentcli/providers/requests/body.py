@@ -3,35 +3,39 @@
 Deterministic: equal requests give equal bytes, and the parts that change between turns come last, so that the prefix
 stays the same for the prompt cache. The messages are never modified; blocks that get a cache breakpoint are copied.
 Never sends temperature, top_p or top_k (the API refuses them).
+
+Also handles tools of the API. Deferred tools are loaded by references: a model or an endpoint that does not support
+them gets the definitions as text in their place. The advisor is a second model that the server consults during a reply:
+the API offers it as a tool and puts the call and the advice into the reply; both are sent back unchanged.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from agentcli.core.messages import Json
+from agentcli.core.append_only import RunningValue
+from agentcli.core.messages import Block, Json, UnknownBlock
 from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_text
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
-from agentcli.providers.requests.encode import BodyMessages
-from agentcli.providers.requests.server_tools import (
-    ADVISOR,
-    ADVISOR_BETA,
-    API_SEARCH,
-    advisor_of,
-    defer,
-    leave_out_advice,
-    resolve_references,
-    uses_references,
-    without_advisor,
-    without_api_search,
-)
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 FAST_BETA = "fast-mode-2026-02-01"
+ADVISOR_BETA = "advisor-tool-2026-03-01"
+ADVISOR = "advisor"
+"""Name of the tool."""
+_ADVISOR_TYPE = "advisor_20260301"
+_ADVICE = "advisor_tool_result"
+_LEFT_OUT: Json = {"type": "text", "text": "[Consulted the advisor]"}
+REFERENCE = "tool_reference"
+OWN_SEARCH = "ToolSearch"
+API_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+_API_RESULT = "tool_search_tool_result"
 MIN_THINKING_BUDGET = 1024
 USUAL_THINKING_BUDGET = 4096
 """Default thinking budget. Not a share of the output limit: that is raised for some requests of a conversation (after a
@@ -72,32 +76,27 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     body: Json = {"model": info.id}
     if system:
         body["system"] = system
-    tools, messages = list(request.tools), BodyMessages(request.messages)
-    if request.sequence is not None:
-        messages.sequence, messages.stable = request.append_only, len(messages)
+    tools, messages = list(request.tools), list(request.messages)
     referenced = set(request.referenced_tools) - {ADVISOR}
     if not info.known or Feature.ADVISOR in dropped:
-        tools = without_advisor(tools)
+        tools = [tool for tool in tools if tool.get("type") != _ADVISOR_TYPE]
     if len(referenced) < len(request.referenced_tools) and not advisor_of(tools):
-        leave_out_advice(messages)
-        messages.sequence = None
+        _leave_out_advice(messages)
     if tools and caching and not system:
         # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
         tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
         used += 1
     if referenced or request.deferred_tools or API_SEARCH in tools:
         deferring = bool(tools) and info.tool_references and Feature.DEFERRED_TOOLS not in dropped
-        tools = (
-            [*tools, *defer(request.deferred_tools)]
-            if deferring
-            else [*without_api_search(tools), *request.deferred_tools]
-        )
-        resolve_references(messages, tools)
-        messages.sequence = None
+        if deferring:
+            tools += [{**tool, "defer_loading": True} for tool in request.deferred_tools]
+        else:
+            tools = [*(tool for tool in tools if tool.get("name") != API_SEARCH["name"]), *request.deferred_tools]
+        _resolve_references(messages, tools)
     if tools:
         body["tools"] = tools
     if caching:
-        messages.stable = mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
+        mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
     body["messages"] = messages
     if tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
         body["tool_choice"] = {"type": "none"}
@@ -172,35 +171,23 @@ def _output_config(request: Request, info: ModelInfo, dropped: Collection[Featur
     return config
 
 
-def mark_tail(messages: list[Json], count: int) -> int:
+def mark_tail(messages: list[Json], count: int) -> None:
     """Put breakpoints on the last message and on the user message before it, replacing those messages by copies.
 
     The second breakpoint lets a request find the cache entry of the previous one, however many blocks this turn has
-    added: the cache looks back only about twenty blocks from a breakpoint. Returns the number of messages before them.
+    added: the cache looks back only about twenty blocks from a breakpoint.
     """
     last = len(messages) - 1
-    if count < 1 or last < 0:
-        return len(messages)
-    wanted = [last]
-    earlier = next((i for i in range(last - 1, -1, -1) if messages[i].get("role") == "user"), None)
-    if earlier is not None and count > 1:
-        wanted.append(earlier)
-    for index in wanted:
-        marked = _mark(messages[index])
-        if marked is not None:
-            messages[index] = marked
-    return min(wanted)
+    earlier = (index for index in range(last - 1, -1, -1) if messages[index].get("role") == "user")
+    for index in (last, next(earlier, last))[: max(count, 0)] if messages else ():
+        messages[index] = _mark(messages[index]) or messages[index]
 
 
 def _mark(message: Json) -> Json | None:
     """A copy of the message with a breakpoint on its last block that supports one; None if no block does."""
     content: Any = message.get("content")
     if isinstance(content, str):
-        return (
-            {**message, "content": [{"type": "text", "text": content, "cache_control": _BREAKPOINT}]}
-            if content.strip()
-            else None
-        )
+        content = [{"type": "text", "text": content}]
     if not isinstance(content, Sequence):
         return None
     for position in range(len(content) - 1, -1, -1):
@@ -270,27 +257,19 @@ def output_room(detail: str, body: Json) -> int | None:
 
 
 def _sent_features(body: Json) -> set[Feature]:
-    sent: set[Feature] = set()
-    thinking, config = body.get("thinking"), body.get("output_config", {})
-    if thinking:
-        sent.add(Feature.THINKING)
-        if "display" in thinking:
-            sent.add(Feature.THINKING_DISPLAY)
-    if "effort" in config:
-        sent.add(Feature.EFFORT)
-    if "task_budget" in config:
-        sent.add(Feature.TASK_BUDGET)
-    if "tool_choice" in body:
-        sent.add(Feature.TOOL_CHOICE)
-    if _has_breakpoint(body):
-        sent.add(Feature.CACHE_CONTROL)
-    if uses_references(body):
-        sent.add(Feature.DEFERRED_TOOLS)
-    if "speed" in body:
-        sent.add(Feature.FAST_MODE)
-    if advisor_of(body.get("tools", ())):
-        sent.add(Feature.ADVISOR)
-    return sent
+    thinking, config, tools = body.get("thinking", {}), body.get("output_config", {}), body.get("tools", ())
+    sent = {
+        Feature.THINKING: bool(thinking),
+        Feature.THINKING_DISPLAY: "display" in thinking,
+        Feature.EFFORT: "effort" in config,
+        Feature.TASK_BUDGET: "task_budget" in config,
+        Feature.TOOL_CHOICE: "tool_choice" in body,
+        Feature.CACHE_CONTROL: _has_breakpoint(body),
+        Feature.DEFERRED_TOOLS: _uses_references(body),
+        Feature.FAST_MODE: "speed" in body,
+        Feature.ADVISOR: bool(advisor_of(tools)),
+    }
+    return {feature for feature, is_sent in sent.items() if is_sent}
 
 
 def _has_breakpoint(body: Json) -> bool:
@@ -316,3 +295,169 @@ DROPPED_TEXT: dict[Feature, str] = {
 
 def dropped_message(feature: Feature) -> str:
     return f"{DROPPED_TEXT[feature]}; requests continue without it."
+
+
+# --------------------------------------------------------------------------------------------------- tools of the API
+
+
+def advisor_tool(model: str) -> Json:
+    return {"type": _ADVISOR_TYPE, "name": ADVISOR, "model": model}
+
+
+def advisor_of(tools: Iterable[Json]) -> str:
+    """The advisor's model; "" if the tools have no advisor."""
+    return next((str(tool["model"]) for tool in tools if tool.get("type") == _ADVISOR_TYPE), "")
+
+
+def _has_advice(message: Json) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(map(_is_advice, content))
+
+
+def _leave_out_advice(messages: list[Json]) -> None:
+    """Remove the advisor's blocks, in copies of their messages: the API refuses them without the tool."""
+    for place, message in enumerate(messages):
+        if _has_advice(message):
+            kept = [block for block in message["content"] if not _is_advice(block)]
+            messages[place] = {**message, "content": kept or [_LEFT_OUT]}
+
+
+def describe_advice(block: Block, model: str) -> str:
+    """What an advisor's result says, for the user; "" for any other block."""
+    if not isinstance(block, UnknownBlock) or block.type != _ADVICE:
+        return ""
+    content: Any = block.data.get("content")
+    content = content if isinstance(content, dict) else {}
+    text = content.get("text")
+    if isinstance(text, str) and text.strip():
+        return f"Advice from {model}: {plain_text(text).strip()}"
+    if code := content.get("error_code"):
+        return f"The advisor {model} did not answer: {plain_text(str(code)).replace('_', ' ')}."
+    return f"{model} gave advice that only the model can read."
+
+
+def _is_advice(block: Any) -> bool:
+    """Whether a block is a call of the advisor, or its result."""
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    return kind == _ADVICE or (kind == "server_tool_use" and block.get("name") == ADVISOR)
+
+
+def reference(name: str) -> Json:
+    return {"type": REFERENCE, "tool_name": name}
+
+
+def with_api_search(tools: Iterable[Json]) -> tuple[Json, ...]:
+    """The tools with the API's own search in place of ToolSearch."""
+    return (*(tool for tool in tools if tool.get("name") != OWN_SEARCH), API_SEARCH)
+
+
+def referenced_tools() -> RunningValue[Json, dict[str, None]]:
+    """The names of tools that messages refer to, in the order of their first reference, with the API's own search and
+    the advisor, if they were used. Messages of the last call are not read again."""
+
+    def add(names: dict[str, None], message: Json) -> dict[str, None]:
+        if _may_refer(message):
+            names |= dict.fromkeys(_references(message))
+            if _has_api_search(message):
+                names[str(API_SEARCH["name"])] = None
+            if _has_advice(message):
+                names[ADVISOR] = None
+        return names
+
+    return RunningValue(dict, add)
+
+
+def _resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:
+    """Replace references by text, in copies of their messages, unless the tool is defined and deferred: the API refuses
+    them otherwise. Blocks of the API's own search stay only if it is still in use."""
+    known = {str(tool.get("name")): tool for tool in tools}
+    by_api = API_SEARCH["name"] in known
+    for place, message in enumerate(messages):
+        names = list(_references(message))
+        kept = all("defer_loading" in known.get(name, {}) for name in names)
+        if not kept or (not by_api and _has_api_search(message)):
+            blocks = [_resolve(block, known, by_api=by_api) for block in message["content"]]
+            left = [block for block in blocks if block is not None]
+            messages[place] = {**message, "content": left or [{"type": "text", "text": "[Searched for tools]"}]}
+
+
+def _uses_references(body: Json) -> bool:
+    """Whether a body contains anything that an endpoint without deferred tools refuses."""
+    tools, messages = body.get("tools", ()), body["messages"]
+    if any("defer_loading" in tool or tool.get("name") == API_SEARCH["name"] for tool in tools):
+        return True
+    return any(True for message in messages for _name in _references(message))
+
+
+def _may_refer(message: Json) -> bool:
+    """Quick check whether a message may refer to a tool: a request has thousands of messages, and hardly any does."""
+    content = message.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type")
+        if kind == "tool_result":
+            for part in block.get("content") or ():
+                if part.__class__ is not dict or part.get("type") == REFERENCE:
+                    return True
+        elif kind == _API_RESULT or kind == "server_tool_use":
+            return True
+    return False
+
+
+def _references(message: Json) -> Iterator[str]:
+    for part in _result_parts(message):
+        if part.get("type") == REFERENCE:
+            yield str(part.get("tool_name"))
+
+
+def _result_parts(message: Json) -> Iterator[Json]:
+    content = message.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind, found = block.get("type"), block.get("content")
+        if kind == "tool_result" and isinstance(found, list):
+            yield from found
+        elif kind == _API_RESULT and isinstance(found, dict) and isinstance(found.get("tool_references"), list):
+            yield from found["tool_references"]
+
+
+def _has_api_search(message: Json) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(_is_api_search(block) for block in content)
+
+
+def _is_api_search(block: Json) -> bool:
+    """Whether a block is a call of the API's own search, or its result."""
+    kind = block.get("type")
+    return kind == _API_RESULT or (kind == "server_tool_use" and block.get("name") == API_SEARCH["name"])
+
+
+def _resolve(block: Json, known: Mapping[str, Json], *, by_api: bool) -> Json | None:
+    """A block in a form that can be sent; None: leave it out."""
+    content = block.get("content")
+    if block.get("type") == "tool_result" and isinstance(content, list):
+        return {**block, "content": [_as_text(part, known) for part in content]}
+    if not _is_api_search(block):
+        return block
+    if not by_api:
+        if block["type"] != _API_RESULT:
+            return None
+        names = [str(part.get("tool_name")) for part in _result_parts({"content": [block]})]
+        return {"type": "text", "text": f"[Found tools: {', '.join(names) or 'none'}]"}
+    if isinstance(content, dict) and "tool_references" in content:
+        kept = [p for p in content["tool_references"] if "defer_loading" in known.get(str(p.get("tool_name")), {})]
+        return {**block, "content": {**content, "tool_references": kept}}
+    return block
+
+
+def _as_text(part: Json, known: Mapping[str, Json]) -> Json:
+    if part.get("type") != REFERENCE:
+        return part
+    name = str(part.get("tool_name"))
+    tool: Mapping[str, Any] | None = known.get(name)
+    if tool is not None and "defer_loading" in tool:
+        return part
+    if tool is None:
+        return {"type": "text", "text": f"[The tool {name} is no longer available.]"}
+    definition = {key: tool.get(key) for key in ("name", "description", "input_schema")}
+    return {"type": "text", "text": f"You can call this tool now:\n{json.dumps(definition, ensure_ascii=False)}"}

@@ -15,7 +15,6 @@ import select
 import socket
 import ssl
 import sys
-import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -124,15 +123,12 @@ class HttpClient:
         if self._is_secure and self._context is None:
             self._context = make_context()
 
-    async def send(
-        self, method: str, path: str, headers: Mapping[str, str], pieces: Sequence[bytes] = ()
-    ) -> HttpResponse:
-        """Send a body in pieces and return the response when its headers have arrived. The caller reads its body and
-        closes it."""
-        request = self._request(method, path, headers, sum(map(len, pieces)))
+    async def send(self, method: str, path: str, headers: Mapping[str, str], content: bytes) -> HttpResponse:
+        """Return the response when its headers have arrived. The caller reads its body and closes it."""
+        request = self._request(method, path, headers, len(content))
         connection = self._take_kept() or await self._connect()
         try:
-            await connection.send(request, pieces, self._write_seconds)
+            await connection.send(request, content, self._write_seconds)
             return HttpResponse(self, connection, await connection.response())
         except BaseException:
             connection.abort()
@@ -198,14 +194,15 @@ class HttpResponse:
             self.headers[key] = f"{self.headers[key]}, {item}" if key in self.headers else item
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
-        decoder = _decompressor(self.headers.get("content-encoding", ""))
+        if (encoding := self.headers.get("content-encoding", "identity")) != "identity":
+            raise BrokenResponse(f"The response is compressed ({encoding[:40]}), which was not asked for")
         while (connection := self._connection) is not None:
             chunk = await connection.body()
             if chunk is None:
                 self._connection = None
                 self._client.keep(connection)
             else:
-                yield chunk if decoder is None else _decompress(decoder, chunk)
+                yield chunk
 
     def abort(self) -> None:
         """Close the connection before this returns; a task that reads the body gets an error."""
@@ -239,17 +236,12 @@ class _Connection:
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._unused_since = 0.0
 
-    async def send(self, request: h11.Request, pieces: Sequence[bytes], seconds: float) -> None:
-        parts: list[bytes] = []
-        for event in (request, *map(h11.Data, pieces), h11.EndOfMessage()):
-            parts += self._protocol.send_with_data_passthrough(event) or ()
-        self._writer.writelines(parts[:2])
+    async def send(self, request: h11.Request, content: bytes, seconds: float) -> None:
+        for event in (request, h11.Data(content), h11.EndOfMessage()):
+            self._writer.writelines(self._protocol.send_with_data_passthrough(event) or ())
         # A server may refuse a request before it has read all of it: then its response has the reason.
         with suppress(ConnectionError):
             async with asyncio.timeout(seconds):
-                for part in parts[2:]:
-                    await self._writer.drain()
-                    self._writer.write(part)
                 await self._writer.drain()
 
     async def response(self) -> h11.Response:
@@ -360,21 +352,3 @@ async def _connect_to(info: _AddressInfo) -> socket.socket:
 
 def _without_port(netloc: str) -> str:
     return netloc.rpartition(":")[0] if not netloc.endswith("]") and ":" in netloc else netloc
-
-
-def _decompressor(encoding: str) -> Any:
-    """A decompressor, for servers that compress although the request does not allow it; None for plain bodies."""
-    match encoding.strip().lower():
-        case "" | "identity":
-            return None
-        case "gzip" | "x-gzip" | "deflate":
-            return zlib.decompressobj(zlib.MAX_WBITS | 32)
-        case other:
-            raise BrokenResponse(f"The response is compressed with {other[:40]}, which was not asked for")
-
-
-def _decompress(decoder: Any, chunk: bytes) -> bytes:
-    try:
-        return bytes(decoder.decompress(chunk))
-    except zlib.error as error:
-        raise BrokenResponse(str(error)) from error

@@ -1,5 +1,4 @@
-"""The Messages API without the SDK: the transport that starts fast, for headless runs, local servers and the first
-requests of interactive sessions.
+"""The Messages API over HTTP, without a package for it, which would take a second to import.
 
 Connections are made by `http11.py`, or by httpx2 if a proxy is set. Either is imported by the first request or by
 `warm`, never with this module.
@@ -10,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.errors import CredentialError
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
-from agentcli.providers.base import Failure, FailureKind
+from agentcli.providers.base import ALIVE, Failure, FailureKind, Transport, TransportFailure
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import (
     Endpoint,
@@ -32,8 +32,7 @@ from agentcli.providers.failures import (
     header_names,
     not_a_stream,
 )
-from agentcli.providers.requests.encode import BodyEncoder, request_content
-from agentcli.providers.transports.base import ALIVE, TransportFailure, closed_on_abort
+from agentcli.providers.requests.encode import BodyEncoder
 from agentcli.providers.transports.sse import EventDecoder, GarbageError, merge_deltas
 
 if TYPE_CHECKING:
@@ -47,24 +46,19 @@ WRITE_SECONDS = 60.0
 MAX_ERROR_BYTES = 256 * 1024
 
 
-class WireTransport:
+class WireTransport(Transport):
     name = "wire"
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        clock: Clock | None = None,
-        encoder: BodyEncoder | None = None,
-    ) -> None:
+    def __init__(self, credentials: Credentials, clock: Clock | None = None) -> None:
         self._credentials = credentials
         self._clock = clock or SystemClock()
-        self._encoder = encoder or BodyEncoder()
+        self._encoder = BodyEncoder()
         self._client: HttpClient | HttpxClient | None = None
 
     async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
-        content = self._encoder.pieces(body)
+        content = self._encoder.encode(body)
         client = self._ready_client()
         errors = network_errors()
         try:
@@ -76,7 +70,7 @@ class WireTransport:
                 raise TransportFailure(await self._explain_refusal(response, where))
             await check_stream(response, where)
             with closed_on_abort(response, signal):
-                async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
+                async with aclosing(decoded_events(response.aiter_bytes(), where, errors)) as source:
                     async for event in source:
                         yield event
         finally:
@@ -139,17 +133,22 @@ class HttpxClient:
         self._client: httpx2.AsyncClient | None = None
 
     def prepare(self) -> None:
-        if self._client is None:
-            self._client = make_client(self._base_url)
+        import ssl
 
-    async def send(
-        self, method: str, path: str, headers: Mapping[str, str], pieces: Sequence[bytes] = ()
-    ) -> httpx2.Response:
+        import httpx2
+
+        if self._client is None:
+            # Without a read timeout: the provider limits silence, and also counts pings. Loading the certificate store
+            # takes 25 ms; the empty one refuses every certificate, in case a proxy uses https.
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self._base_url.startswith("http://") else True
+            timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
+            proxies = not is_local_url(self._base_url)
+            self._client = httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
+
+    async def send(self, method: str, path: str, headers: Mapping[str, str], content: bytes) -> httpx2.Response:
         self.prepare()
         assert self._client is not None
-        content, own = request_content(pieces)
-        url = f"{self._base_url}{path}"
-        request = self._client.build_request(method, url, content=content, headers={**headers, **own})
+        request = self._client.build_request(method, f"{self._base_url}{path}", content=content, headers=headers)
         return await self._client.send(request, stream=True)
 
     async def aclose(self) -> None:
@@ -171,29 +170,13 @@ async def fetch(
     # In a thread: imports and certificates may take 0.1 s, which would block the UI.
     client = await asyncio.to_thread(prepare)
     try:
-        response = await client.send(method, path, headers, [content])
+        response = await client.send(method, path, headers, content)
         try:
             return response.status_code, await _beginning(response, max_bytes) if max_bytes else b""
         finally:
             await response.aclose()
     finally:
         await client.aclose()
-
-
-def make_client(base_url: str) -> httpx2.AsyncClient:
-    """A client without read timeouts: the watchdog handles silence and also counts pings."""
-    import httpx2
-
-    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
-    verify: Any = True
-    if base_url.startswith("http://"):
-        import ssl
-
-        # Loading the certificate store takes 25 ms. The empty store refuses every certificate, in case a proxy uses
-        # https.
-        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    proxies = not is_local_url(base_url)
-    return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
 
 
 def is_local_url(base_url: str) -> bool:
@@ -236,23 +219,23 @@ async def ready_headers(credentials: Credentials) -> dict[str, str]:
         raise TransportFailure(Failure(FailureKind.AUTHENTICATION, str(error))) from error
 
 
-async def decoded(
+async def decoded_events(
     chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[Exception], ...]
 ) -> AsyncGenerator[Json, None]:
     """The events in a response body. `errors` are the exceptions that reading may raise."""
     decoder = EventDecoder()
-    try:
-        async for chunk in chunks:
-            events = merge_deltas(decoder.feed(chunk))
-            for event in events:
-                if event.get("type") == "error":
-                    raise TransportFailure(from_error_event(event, where))
-                yield event
-            if not events:
-                yield ALIVE
-        for event in decoder.finish():
+
+    def pass_on(events: list[Json]) -> Iterator[Json]:
+        for event in events:
             if event.get("type") == "error":
                 raise TransportFailure(from_error_event(event, where))
+            yield event
+
+    try:
+        async for chunk in chunks:
+            for event in pass_on(merge_deltas(decoder.feed(chunk)) or [ALIVE]):
+                yield event
+        for event in pass_on(decoder.finish()):
             yield event
     except GarbageError as error:
         raise TransportFailure(broken("the server sent something that is not an event", str(error))) from error
@@ -267,3 +250,35 @@ def network_errors() -> tuple[type[Exception], ...]:
     import httpx2
 
     return (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError)
+
+
+@contextmanager
+def closed_on_abort(response: Any, signal: AbortSignal) -> Iterator[None]:
+    """Close the connection of a response of httpx2 or `http11.py` in the moment of an abort, while its body is read.
+
+    The reading task is cancelled too, but it closes its connection when it runs next, which takes a millisecond or two
+    in a busy event loop.
+    """
+    close = _closing(response)
+    unhook = signal.on_abort(lambda _reason: close()) if close is not None else None
+    try:
+        yield
+    finally:
+        if unhook is not None:
+            unhook()  # the connection may serve another request from now on
+
+
+def _closing(response: Any) -> Callable[[], object] | None:
+    """A function that closes the connection; None if it is unknown or shared with other requests."""
+    if hasattr(response, "abort"):
+        return response.abort  # type: ignore[no-any-return]
+    stream = response.extensions.get("network_stream")
+    if stream is None or not response.http_version.startswith("HTTP/1"):
+        return None
+    connection = stream.get_extra_info("socket")
+
+    def shut_down() -> None:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    return None if connection is None else shut_down
