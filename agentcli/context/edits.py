@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from sys import intern
 from typing import Any, Literal
 
-from agentcli.core.append_only import STEP, AppendOnly, as_append_only
+from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
@@ -125,8 +125,6 @@ class Edits:
         self._undone: dict[str, str] = {}
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
         self._active: _Active | None = None
-        self._changed: set[str] = set()
-        """Ids of messages whose newest edits `_active` does not show yet."""
         self.version = 0
         """Number of edits ever made, including those that revert others."""
 
@@ -139,8 +137,7 @@ class Edits:
 
     def add(self, edit: ContextEdit) -> None:
         self.version += 1
-        if edit.kind not in ("replace", "drop") or self._collapses:
-            self._active = None
+        self._active = None
         match edit.kind:
             case "collapse":
                 self._collapses[edit.target] = edit
@@ -154,12 +151,6 @@ class Edits:
                 if number.isdigit():
                     edits = (*self._other_edits(message_id, int(number)), edit)
                     self._edited[message_id] = _EditedMessage(tuple(sorted(edits, key=_number)))
-                    self._changed.add(message_id)
-
-    @property
-    def has_collapses(self) -> bool:
-        """Whether some messages are shown as one summary."""
-        return bool(self._collapses)
 
     @property
     def restored_spans(self) -> Mapping[str, str]:
@@ -192,13 +183,11 @@ class Edits:
 
     def _activate(self, log: Sequence[Message]) -> _Active:
         known = self._active
-        if known is not None and known.log is log and not self._changed:
+        if known is not None and known.log is log:
             return known
         log = as_append_only(log)
         if known is None or not known.log.begins(log):
             return self._search(log)
-        if self._changed:
-            known = self._active = self._with_changes(known)
         new = log[len(known.log) :]
         if not new:
             return known
@@ -210,34 +199,7 @@ class Edits:
         self._active = _Active(log, in_force, shown, single)
         return self._active
 
-    def settle_in_steps(self) -> Iterator[None]:
-        """Apply the newest edits to their messages; yields after each step, so that other work can run. They take
-        effect only when all are applied."""
-        if self._active is None or len(self._changed) <= STEP:
-            return
-        due = [message for message in self._active.in_force if message.id in self._changed]
-        for begin in range(0, len(due), STEP):
-            for message in due[begin : begin + STEP]:
-                if message.id in self._edited:
-                    self._show_one(message)
-            yield
-
-    def _with_changes(self, known: _Active) -> _Active:
-        """The active part with the newest edits. Without collapses, shown messages have the same positions as in the
-        log."""
-        shown = list(known.shown)
-        # From the end, because most edits affect the latest messages.
-        for place, message in zip(range(len(shown) - 1, -1, -1), reversed(known.in_force), strict=True):
-            if message.id in self._changed:
-                shown[place] = self._show_one(message)
-                self._changed.discard(message.id)
-                if not self._changed:
-                    break
-        self._changed.clear()
-        return replace(known, shown=AppendOnly(shown))
-
     def _search(self, log: AppendOnly[Message]) -> _Active:
-        self._changed.clear()
         whole: Sequence[Message] = _leave_out_undone(log, self._undone) if self._undone else log
         in_force: Sequence[Message] = whole
         torn: set[str] = set()

@@ -175,6 +175,16 @@ class Estimator:
             known = self._sizes[message.id] = (message, message_tokens(message))
         return known[1]
 
+    def total(self, messages: Iterable[Message]) -> int:
+        """Tokens of these messages, without `density`."""
+        sizes = self._sizes
+        return sum(
+            [
+                known[1] if (known := sizes.get(one.id)) is not None and known[0] is one else self.message(one)
+                for one in messages
+            ]
+        )
+
     def context(self, messages: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last reported usage plus an estimate of later messages, with `density` applied."""
         if len(self._sizes) > 2 * len(messages) + 64:  # Most entries belong to messages before a compaction.
@@ -196,7 +206,7 @@ class Estimator:
         if last_counted(messages) < 0:
             return
         thinking = sum(block_tokens(block) for message in messages for block in message.content if is_thinking(block))
-        estimated = overhead + round(self.density * (sum(map(self.message, messages)) - thinking))
+        estimated = overhead + round(self.density * (self.total(messages) - thinking))
         self.whole_scale = min(1.0, measured / estimated) if estimated > 0 else 1.0
 
     def begin(self, log: Sequence[Message], changed: Container[str]) -> None:
@@ -215,7 +225,7 @@ class Estimator:
         self._remember(ratios)
 
     def _estimate(self, messages: Sequence[Message]) -> int:
-        return round(self.density * sum(map(self.message, messages)))
+        return round(self.density * self.total(messages))
 
     def _learn(self, messages: Sequence[Message], last: int) -> None:
         """Update the density from new replies, each compared with the previous one."""
@@ -238,7 +248,7 @@ class Estimator:
 
     def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:
         """Density from two usages and the messages between them; empty if other factors interfere."""
-        estimated = sum(map(self.message, between))
+        estimated = self.total(between)
         if estimated < MIN_LEARNT_FROM or _forgets_thinking(reply, between):
             return []
         ratio = (after.prompt_tokens - before.context_tokens) / estimated

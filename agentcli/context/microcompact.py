@@ -12,8 +12,7 @@ from agentcli.context.budget import note_of
 from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, ResultReader
-from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
-from agentcli.core.append_only import AppendOnly
+from agentcli.context.steps import ContextState, StepPlan, newest_exchange
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
 from agentcli.core.text.plaintext import plain_line
 
@@ -32,76 +31,52 @@ class Microcompact:
     name = "microcompact"
 
     def __init__(self, clearable: ClearableTools, keep: int = 8, threshold: float = 0.6) -> None:
+        """`keep`: number of the newest results of clearable tools that stay, whatever their size."""
         self._clearable = clearable
         self._keep = keep
         self._threshold = threshold
         self._results = ResultReader()
-        self._candidates: list[AnsweredCall] = []
-        """All clearable or cleared results, oldest first."""
+        self._found: list[AnsweredCall] = []
+        """All results of clearable tools, oldest first."""
         self._edits: dict[str, tuple[ContextEdit | None, ContextEdit]] = {}
-        """The clearing edit of each block, with the edit that is active now."""
-        self._newest: list[AnsweredCall] = []
-        """The newest results of clearable tools, which stay whatever their size."""
-        self._seen: tuple[int | None, frozenset[str]] | None = None
-        """Version of the edits and pins for which `_ready` was computed."""
-        self._ready: AppendOnly[ContextEdit] = AppendOnly()
-        self._freed = 0
-        self._checked = 0
-        """Number of candidates that were checked: they are in `_ready` or need no edit."""
+        """The clearing edit of each block, with the edit that was active when it was made."""
 
     def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
-        self._look(shown)
-        if state.share < self._threshold and not state.cache_cold:
-            return None
-        self._clear(state, newest_exchange(shown))
-        edits = self._ready
-        if self._freed < min(MIN_BATCH, state.usable * MIN_BATCH_SHARE) or not edits:
-            return None
-        count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
-        return StepPlan(edits, f"cleared {count}", total=StepTotal(self._freed, edits[0].target))
-
-    def _clear(self, state: ContextState, before: int) -> None:
-        """Extend `_ready`. After other edits and pins all candidates are checked again: cleared results may have been
-        restored."""
-        seen = (state.version, state.pinned)
-        if state.version is None or seen != self._seen:
-            self._seen = seen
-            self._forget_ready()
-        while self._checked < len(self._candidates):
-            called = self._candidates[self._checked]
-            if called.place >= before:
-                return
-            self._checked += 1
-            if not _is_whole(called, state):
-                self._edits.pop(called.block, None)
-            elif called.block not in state.pinned:
-                edit = self._cleared(called, state)
-                if edit.freed > 0:
-                    self._ready = self._ready.adding(edit)
-                    self._freed += edit.freed
-
-    def _forget_ready(self) -> None:
-        self._ready = AppendOnly()
-        self._freed = self._checked = 0
-
-    def _cleared(self, called: AnsweredCall, state: ContextState) -> ContextEdit:
-        known, edit = self._edits.get(called.block), state.edited(called.block)
-        if known is None or known[0] is not edit:
-            line = cleared_line(called, *self._clearable[called.name])
-            known = self._edits[called.block] = (edit, _cleared(called, state, line))
-        return known[1]
-
-    def _look(self, shown: Sequence[Message]) -> None:
         fresh = self._results.look(shown)
         if fresh.started_over:
-            self._candidates = []
-            self._edits = {}
-            self._forget_ready()
-            self._newest = []
-        self._newest += [called for called in fresh.results if called.name in self._clearable]
-        outgoing = max(0, len(self._newest) - self._keep)
-        self._candidates += [called for called in self._newest[:outgoing] if _is_large(called)]
-        self._newest = self._newest[outgoing:]
+            self._found, self._edits = [], {}
+        self._found += [called for called in fresh.results if called.name in self._clearable]
+        if state.share < self._threshold and not state.cache_cold:
+            return None
+        newest = newest_exchange(shown)
+        old = self._found[: max(0, len(self._found) - self._keep)]
+        edits = [
+            edit
+            for called in old
+            if called.place < newest and called.block not in state.pinned and _is_large(called)
+            if (edit := self._clear(called, state)) is not None
+        ]
+        if not edits or sum([edit.freed for edit in edits]) < min(MIN_BATCH, state.usable * MIN_BATCH_SHARE):
+            return None
+        count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
+        return StepPlan(edits, f"cleared {count}")
+
+    def _clear(self, called: AnsweredCall, state: ContextState) -> ContextEdit | None:
+        """The edit that clears a result; None if it was edited before, unless it was only moved to a file."""
+        before = state.edited(called.block)
+        if before is not None and (before.kind, before.step) != ("replace", "budget"):
+            self._edits.pop(called.block, None)
+            return None
+        known = self._edits.get(called.block)
+        if known is None or known[0] is not before:
+            line = cleared_line(called, *self._clearable[called.name])
+            old: TextBlock | ToolResultBlock = called.result
+            if before is not None:  # The path of the file must stay visible.
+                old, line = TextBlock(before.text), f"{line}\n{note_of(before.text)}"
+            freed = block_tokens(old) - block_tokens(TextBlock(line))
+            edit = ContextEdit(kind="replace", target=called.block, text=line, step=self.name, freed=max(0, freed))
+            known = self._edits[called.block] = (before, edit)
+        return known[1] if known[1].freed else None
 
 
 def cleared_line(called: AnsweredCall, subject: str, again: str) -> str:
@@ -112,21 +87,6 @@ def cleared_line(called: AnsweredCall, subject: str, again: str) -> str:
         f"{lines:,} lines" if lines > 1 else f"{called.characters:,} characters" if called.characters else "a picture"
     )
     return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
-
-
-def _cleared(called: AnsweredCall, state: ContextState, line: str) -> ContextEdit:
-    old: TextBlock | ToolResultBlock = called.result
-    edit = state.edited(called.block)
-    if edit is not None:  # Moved to a file before: the path must stay visible.
-        old = TextBlock(edit.text)
-        line = f"{line}\n{note_of(edit.text)}"
-    freed = block_tokens(old) - block_tokens(TextBlock(line))
-    return ContextEdit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
-
-
-def _is_whole(called: AnsweredCall, state: ContextState) -> bool:
-    edit = state.edited(called.block)
-    return edit is None or (edit.kind == "replace" and edit.step == "budget")
 
 
 def _is_large(called: AnsweredCall) -> bool:

@@ -7,13 +7,11 @@ the next user message; empty text is dropped; text that cannot be sent is cleane
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from operator import is_
 
-from agentcli.core.append_only import STEP, AppendOnly, as_append_only
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.messages import (
     Block,
     Json,
@@ -30,147 +28,79 @@ from agentcli.core.tool_errors import wrapped
 
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
-_MARK_DISTANCE = 8
-"""Messages between two marks: the maximum number that is converted again needlessly."""
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
-_Group = tuple[tuple[int, Message], ...]
-"""Adjacent messages of one role, each with its index."""
-
-
-@slotted
-class _Draft:
-    """The request messages so far, and how many log messages they cover."""
-
-    consumed: AppendOnly[Message] = field(default_factory=AppendOnly)
-    wire: AppendOnly[Json] = field(default_factory=AppendOnly)
-    calls: tuple[Message, ...] = ()
-    """Replies with calls that the next message must answer."""
-    role: str = ""
-    """Role of the last group."""
-
-    def copy(self) -> _Draft:
-        return _Draft(self.consumed, self.wire, self.calls, self.role)
-
-    def add(self, group: tuple[Message, ...], memory: NormaliseCache) -> None:
-        made = memory.made(group, self.calls)
-        self.role = group[0].role
-        self.calls = group if made is not None and group[0].role == "assistant" else ()
-        if made is not None:
-            self.wire = _append(self.wire, made)
-
-
-@frozen
-class _Mark:
-    """A saved state of a draft, to go back to when a later message is shown differently."""
-
-    consumed: int
-    wire: int
-    last: Json
-    """The last message of `wire` at that time."""
-    calls: tuple[Message, ...]
-    role: str
 
 
 class NormaliseCache:
-    """Cache of request messages for a growing log, so that each turn converts only new messages.
-
-    Equal prefixes of the log give the same objects, so that their encoding can be cached too. If a message is shown
-    differently than before, it and all later ones are converted again, starting at the mark before it.
-    """
+    """Request messages of a growing log, so that each turn converts only new messages. Unchanged messages of the log
+    give the same objects, so that their encoding can be cached too."""
 
     def __init__(self) -> None:
-        self.settled = _Draft()
-        """All groups of one role except the last, to which the next message may still belong."""
-        self._marks: list[_Mark] = []
-        self._newest: tuple[tuple[Message, ...], tuple[Message, ...], Json | None] = ((), (), None)
+        self.start_over()
 
-    def made(self, group: tuple[Message, ...], calls: tuple[Message, ...]) -> Json | None:
-        """Convert a group to one message; None if nothing is left of it. The last result is cached because it is soon
-        needed again."""
-        if (group, calls) != self._newest[:2]:
-            blocks = [block for message in group for block in message.content]
-            role = group[0].role
-            content = _assistant_content(blocks) if role == "assistant" else _pair(blocks, _tool_uses(calls))
-            self._newest = (group, calls, {"role": role, "content": content} if content else None)
-        return self._newest[2]
-
-    def mark(self) -> None:
-        """Save the state of the settled draft, unless the last mark is close."""
-        draft, last = self.settled, self._marks[-1].consumed if self._marks else 0
-        if len(draft.consumed) >= last + _MARK_DISTANCE and draft.wire:
-            self._marks.append(_Mark(len(draft.consumed), len(draft.wire), draft.wire[-1], draft.calls, draft.role))
-
-    def go_back(self, shown: AppendOnly[Message]) -> None:
-        """Go back to the last mark within the common prefix of these messages and the previous ones; at least one
-        step."""
-        before = self.settled
-        same = min(before.consumed.shared_with(shown), len(before.consumed) - 1)
-        while self._marks:
-            mark = self._marks[-1]
-            if mark.consumed <= same and mark.wire <= len(before.wire) and before.wire[mark.wire - 1] is mark.last:
-                self.settled = _Draft(
-                    before.consumed.first(mark.consumed), before.wire.first(mark.wire), mark.calls, mark.role
-                )
-                return
-            self._marks.pop()
-        self.settled = _Draft()
+    def start_over(self) -> None:
+        self.settled: AppendOnly[Message] = AppendOnly()
+        """The log messages of all groups of one role except the last, to which the next message may still belong."""
+        self.wire: list[Json] = []
+        """The request messages made of them."""
+        self.calls: tuple[Message, ...] = ()
+        """Replies with calls that the next message must answer."""
+        self.role = ""
+        """Role of the last settled group."""
+        self.converted: dict[tuple[int, ...], tuple[tuple[Message, ...], tuple[Message, ...], Json | None]] = {}
+        """By identity, a group and the calls before it, with the message made of them; for a log that has changed."""
 
 
 def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> AppendOnly[Json]:
-    memory = memory or NormaliseCache()
-    shown = as_append_only(messages)
-    groups = _close_groups(shown, memory)
-    settled = memory.settled
-    draft = settled.copy()
-    if groups:
-        settled.consumed = shown.first(groups[-1][0][0])
-        draft.add(tuple(message for _place, message in groups[-1]), memory)
-    if any(message.tool_uses for message in draft.calls):
-        draft.wire = _append(draft.wire, {"role": "user", "content": _pair((), _tool_uses(draft.calls))})
-    return _trim(draft.wire)
+    memory, shown = memory or NormaliseCache(), as_append_only(messages)
+    groups = _group(shown, len(memory.settled))
+    known = memory.converted
+    if not memory.settled.begins(shown) or (groups and groups[0][0][1].role == memory.role):
+        memory.start_over()
+        groups = _group(shown, 0)
+    wire = memory.wire
+    calls = memory.calls
+    for entries in groups:
+        if entries is groups[-1]:
+            memory.settled, memory.wire, memory.calls = shown.first(entries[0][0]), wire.copy(), calls
+        else:
+            memory.role = entries[0][1].role
+        group = tuple(message for _place, message in entries)
+        key = (*map(id, group), 0, *map(id, calls))
+        found = memory.converted[key] = known.get(key) or (group, calls, _convert(group, calls))
+        made = found[2]
+        calls = group if made is not None and made["role"] == "assistant" else ()
+        if made is not None:
+            _append(wire, made)
+    wire = wire if groups else wire.copy()
+    if any(message.tool_uses for message in calls):
+        _append(wire, {"role": "user", "content": _pair((), _tool_uses(calls))})
+    _trim(wire)
+    return AppendOnly(wire)
 
 
-def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iterator[None]:
-    """Do most of the work of `normalise` for these messages; yields after each step, so that other work can run."""
-    shown = as_append_only(messages)
-    if not memory.settled.consumed.begins(shown):
-        memory.go_back(shown)
-    for end in range(len(memory.settled.consumed) + STEP, len(shown), STEP):
-        _close_groups(shown.first(end), memory)
-        yield
+def _group(shown: AppendOnly[Message], begin: int) -> list[tuple[tuple[int, Message], ...]]:
+    """The messages to send from this place on, in groups of one role, each with its index."""
+    sent = [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
+    return [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
 
 
-def _close_groups(shown: AppendOnly[Message], memory: NormaliseCache) -> list[_Group]:
-    """Settle the new groups except the last; returns all new groups."""
-    if not memory.settled.consumed.begins(shown):
-        memory.go_back(shown)
-    sent = _select_sent(shown, len(memory.settled.consumed))
-    while sent and sent[0][1].role == memory.settled.role:
-        # Another log with the same beginning, in which the last settled group continues.
-        memory.go_back(shown)
-        sent = _select_sent(shown, len(memory.settled.consumed))
-    settled = memory.settled
-    groups = [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
-    for group, following in pairwise(groups):
-        settled.add(tuple(message for _place, message in group), memory)
-        settled.consumed = shown.first(following[0][0])
-        memory.mark()
-    return groups
+def _convert(group: tuple[Message, ...], calls: tuple[Message, ...]) -> Json | None:
+    """Convert messages of one role to one message; None if nothing is left of them."""
+    blocks = [block for message in group for block in message.content]
+    role = group[0].role
+    content = _assistant_content(blocks) if role == "assistant" else _pair(blocks, _tool_uses(calls))
+    return {"role": role, "content": content} if content else None
 
 
-def _select_sent(shown: AppendOnly[Message], begin: int) -> list[tuple[int, Message]]:
-    return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
-
-
-def _append(wire: AppendOnly[Json], message: Json) -> AppendOnly[Json]:
+def _append(wire: list[Json], message: Json) -> None:
     """Add a message; merge it with the last one if dropping an empty message has made them adjacent with the same
     role."""
     if not wire and message["role"] == "assistant":
-        wire = wire.adding({"role": "user", "content": [{"type": "text", "text": EARLIER_LEFT_OUT}]})
+        wire.append({"role": "user", "content": [{"type": "text", "text": EARLIER_LEFT_OUT}]})
     if wire and wire[-1]["role"] == message["role"]:
-        both = {"role": message["role"], "content": [*wire[-1]["content"], *message["content"]]}
-        return wire.first(len(wire) - 1).adding(both)
-    return wire.adding(message)
+        message = {"role": message["role"], "content": [*wire.pop()["content"], *message["content"]]}
+    wire.append(message)
 
 
 def _tool_uses(messages: Iterable[Message]) -> list[ToolUseBlock]:
@@ -247,20 +177,17 @@ def _cleaned(item: object) -> object:
     return item
 
 
-def _trim(wire: AppendOnly[Json]) -> AppendOnly[Json]:
+def _trim(wire: list[Json]) -> None:
     """Strip trailing white space of a final assistant message (sent back after pause_turn), which the API rejects."""
     while wire and wire[-1]["role"] == "assistant":
         *before, last = wire[-1]["content"]
-        if last.get("type") != "text":
-            return wire
+        if last.get("type") != "text" or last["text"] == last["text"].rstrip():
+            return
         text = last["text"].rstrip()
-        if text == last["text"]:
-            return wire
         content = [*before, {**last, "text": text}] if text else before
+        wire.pop()
         if content:
-            return wire.first(len(wire) - 1).adding({"role": "assistant", "content": content})
-        wire = wire.first(len(wire) - 1)
-    return wire
+            wire.append({"role": "assistant", "content": content})
 
 
 def check_pairing(wire: Sequence[Json], known: int = 0) -> None:

@@ -6,7 +6,7 @@ once the prefix is broken at some position, later changes after it are free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agentcli.context.edits import COLLAPSED, edit_to_dict
 from agentcli.context.estimate import block_tokens
@@ -56,7 +56,7 @@ class Pipeline:
         first = next((place for place, message in enumerate(shown) if message.id in stand_ins), None)
         if first is None:
             return
-        behind = round(sum(map(view.estimator.message, shown[first:])) * view.estimator.density)
+        behind = round(view.estimator.total(shown[first:]) * view.estimator.density)
         run = _Run(view, log, lambda _freed: ContextState(estimate=estimate, usable=estimate), self._intact)
         intact, position = run.intact[1], max(0, estimate - behind)
         self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
@@ -80,36 +80,25 @@ class _Run:
         self._log = log
         self._state = state
         self._freed = 0
-        self._known: tuple[tuple[object, ...], ContextState] | None = None
-        """The last result of `_now`, and the values it depends on."""
         self.put_off: list[ContextStep] = []
         """Steps whose plans were not worth their cost."""
         self.broken = False
         self._look()
         last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
         self.intact = intact if intact[0] == last_reply else (last_reply, -1)
+        self._now = self._compute_state()
 
     def carried_out(self, step: ContextStep) -> ContextEdited | None:
-        state = self._now()
+        state = self._now
         plan = step.plan(self._messages, state)
         if plan is None:
             return None
-        position, expected = -1, (-1, -1)
-        if plan.total is not None and not state.pinned:
-            # A plan that is not applied yet grows with the conversation: check its total first, and its edits only if
-            # it is due.
-            total = replace(plan.total, freed=round(plan.total.freed * self._view.estimator.density))
-            expected = self._place(total.first)
-            position = self._position(expected, state)
-            if not worth_it(replace(plan, total=total), position, state):
-                self.put_off.append(step)
-                return None
         plan = self._filter_allowed(plan, state)
         if not plan.edits:
             return None
-        first = min(self._place(edit.target) for edit in plan.edits)
-        if first != expected:
-            position = self._position(first, state)
+        places = {message.id: place for place, message in enumerate(self._messages)}
+        first = min(_place(edit.target, places) for edit in plan.edits)
+        position = self._position(first, state)
         if not worth_it(plan, position, state):
             self.put_off.append(step)
             return None
@@ -120,6 +109,7 @@ class _Run:
             self.intact = (self.intact[0], min(position, state.cached))
         if any(edit.kind == "collapse" for edit in plan.edits):
             self._look()
+        self._now = self._compute_state()
         edits = [edit_to_dict(edit) for edit in plan.edits]
         return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
 
@@ -134,17 +124,10 @@ class _Run:
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 
-    def _now(self) -> ContextState:
-        edits = self._view.edits
-        depends_on = (self._freed, self.intact, edits.version)
-        if self._known is None or self._known[0] != depends_on:
-            state = self._state(self._freed)
-            cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
-            self._known = (
-                depends_on,
-                replace(state, cached=cached, edited=edits.edited, version=edits.version),
-            )
-        return self._known[1]
+    def _compute_state(self) -> ContextState:
+        edits, state = self._view.edits, self._state(self._freed)
+        cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
+        return replace(state, cached=cached, edited=edits.edited, version=edits.version)
 
     def _filter_allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
@@ -156,19 +139,16 @@ class _Run:
         )
         return StepPlan(edits, plan.text, plan.must, plan.for_room)
 
-    def _place(self, target: str) -> tuple[int, int]:
-        """Positions of an edit's message and block; (0, 0) if it is not shown."""
-        places = self._view.places(self._log, self._messages)
-        if target in places:
-            return places[target], 0
-        message_id, _colon, number = target.rpartition(":")
-        return places.get(message_id, 0), int(number) if number.isdigit() else 0
-
     def _tokens_from(self, place: int, block: int) -> int:
         estimator = self._view.estimator
-        if self._view.edits.has_collapses:
-            tokens = sum(map(estimator.message, self._view.edits.shown(self._messages[place:])))
-        else:
-            tokens = self._view.tokens_from(self._log, place)
+        tokens = estimator.total(self._view.edits.shown(self._messages[place:]))
         tokens -= sum(map(block_tokens, self._messages[place].content[:block]))
         return max(0, round(tokens * estimator.density))
+
+
+def _place(target: str, places: Mapping[str, int]) -> tuple[int, int]:
+    """Positions of an edit's message and block; (0, 0) if it is not shown."""
+    if target in places:
+        return places[target], 0
+    message_id, _colon, number = target.rpartition(":")
+    return places.get(message_id, 0), int(number) if number.isdigit() else 0

@@ -42,11 +42,10 @@ class AnsweredCall:
 
 @frozen
 class NewResults:
-    """Messages and results since the last call of `look`."""
+    """Results since the last call of `look`."""
 
     started_over: bool
     """Whether the conversation was replaced, so that this contains all of it."""
-    messages: tuple[tuple[int, Message], ...]
     results: tuple[AnsweredCall, ...]
 
 
@@ -64,10 +63,9 @@ class ResultReader:
         if started_over:
             known = 0
             self._uses.clear()
-        fresh = tuple(enumerate(now[known:], known))
         self._seen = now
-        results = tuple(called for place, message in fresh for called in self._find_call(place, message))
-        return NewResults(started_over, fresh, results)
+        fresh = enumerate(now[known:], known)
+        return NewResults(started_over, tuple(called for place, m in fresh for called in self._find_call(place, m)))
 
     def _find_call(self, place: int, message: Message) -> list[AnsweredCall]:
         found: list[AnsweredCall] = []

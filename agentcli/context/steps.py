@@ -77,13 +77,6 @@ class ContextState:
 
 
 @frozen
-class StepTotal:
-    freed: int
-    first: str
-    """Target of the edit that comes first in the conversation."""
-
-
-@frozen
 class StepPlan:
     edits: Sequence[ContextEdit]
     text: str
@@ -92,12 +85,10 @@ class StepPlan:
     """Apply regardless of cost: the request would be invalid or too large without it."""
     for_room: bool = False
     """Planned because a limit was passed: free space matters more than the cache."""
-    total: StepTotal | None = None
-    """Totals of a plan with many edits, if the step maintains them."""
 
     @property
     def freed(self) -> int:
-        return self.total.freed if self.total is not None else sum(edit.freed for edit in self.edits)
+        return sum([edit.freed for edit in self.edits])
 
 
 class ContextStep(Protocol):

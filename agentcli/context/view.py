@@ -7,14 +7,14 @@ and repairs are sticky: they are recorded as events, so that a resumed session b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
-from agentcli.context.normalise import NormaliseCache, check_pairing, normalise, settle_in_steps
-from agentcli.core.append_only import AppendOnly, RunningValue
+from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
+from agentcli.core.append_only import AppendOnly
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -58,10 +58,6 @@ class ContextView:
         self._memory = NormaliseCache()
         self._checked: AppendOnly[Json] = AppendOnly()
         self._last_shown: _Shown | None = None
-        self._places, self._active_places = _new_places(), _new_places()
-        self._summed: AppendOnly[Message] = AppendOnly()
-        self._sums = [0]
-        """Cumulative tokens of the messages in `_summed`: before each index, and in total."""
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self.edits = Edits()
         self.estimator = Estimator()
@@ -86,8 +82,7 @@ class ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
         other._memory, other._checked = NormaliseCache(), AppendOnly()
-        other._last_shown, other._places, other._active_places = None, _new_places(), _new_places()
-        other._summed, other._sums = AppendOnly(), [0]
+        other._last_shown = None
         other.edits, other._freed = self.edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
@@ -137,7 +132,7 @@ class ContextView:
         messages are estimated as shown, without what was freed of them."""
         if not self._freed:
             return []
-        places, _count = self._places.of(log)
+        places = {message.id: place for place, message in enumerate(log)}
         since = places.get(reply, -1)
         found: list[tuple[int, int]] = []
         for after, target, freed in reversed(self._freed):
@@ -149,24 +144,9 @@ class ContextView:
                 found.append((place, freed))
         return found
 
-    def places(self, log: Sequence[Message], active: Sequence[Message]) -> Mapping[str, int]:
-        """The index of each active message, by message id."""
-        # One table serves both as long as the whole log is active.
-        return (self._places if active is log else self._active_places).of(active)[0]
-
-    def tokens_from(self, log: Sequence[Message], place: int) -> int:
-        """Estimated tokens of the shown messages from this place on, without the user context and density."""
-        active, sums = self.edits.active(log), self._sums
-        same = self._summed.shared_with(active)
-        del sums[same + 1 :]
-        for message in active[same:]:
-            sums.append(sums[-1] + self.estimator.message(message))
-        self._summed = active
-        return sums[-1] - sums[min(place, len(sums) - 1)]
-
     def tokens_of(self, log: Sequence[Message]) -> int:
         """Estimated tokens of all shown messages, with density, without the user context."""
-        return round(self.tokens_from(log, 0) * self.estimator.density)
+        return round(self.estimator.total(self.edits.active(log)) * self.estimator.density)
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
@@ -208,12 +188,6 @@ class ContextView:
         """The active part of the log as shown without edits."""
         return self._repair_all(self.edits.in_force(log))
 
-    def settle_in_steps(self, log: Sequence[Message]) -> Iterator[None]:
-        """Do most of the work of `messages` and `wire` after many edits, or for a new log; yields after each step, so
-        that other work can run. Does not change what they return."""
-        yield from self.edits.settle_in_steps()
-        yield from settle_in_steps(self.messages(log), self._memory)
-
     def wire(self, log: Sequence[Message]) -> AppendOnly[Json]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
         wire = normalise(self.messages(log), self._memory)
@@ -235,17 +209,6 @@ class ContextView:
         if key not in self._repaired:
             self._repaired[key] = (message, REPAIRS[kind](message))
         return self._repaired[key][1]
-
-
-def _new_places() -> RunningValue[Message, tuple[dict[str, int], int]]:
-    """The index of each message of a log by message id, and the number of messages."""
-
-    def add(found: tuple[dict[str, int], int], message: Message) -> tuple[dict[str, int], int]:
-        places, count = found
-        places[message.id] = count
-        return places, count + 1
-
-    return RunningValue(lambda: ({}, 0), add)
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context import normalise as module
 from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
@@ -113,19 +112,16 @@ def test_sent_messages_do_not_change_when_the_log_grows() -> None:
 def test_messages_shown_otherwise_change_only_the_amount_of_work(
     log: list[Message], more: list[Message], changes: list[tuple[int, bool]]
 ) -> None:
-    """With a mark at every message: any message is replaced or taken out, one after the other."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MARK_DISTANCE", 1)
-        memory, shown = NormaliseCache(), log + more
+    memory, shown = NormaliseCache(), log + more
+    assert normalise(shown, memory) == normalise(shown)
+    for place, is_left_out in changes:
+        place %= len(shown) or 1
+        other = [] if is_left_out else [replace(one, content=(TextBlock("x"),)) for one in shown[place : place + 1]]
+        shown = [*shown[:place], *other, *shown[place + 1 :]]
         assert normalise(shown, memory) == normalise(shown)
-        for place, is_left_out in changes:
-            place %= len(shown) or 1
-            other = [] if is_left_out else [replace(one, content=(TextBlock("x"),)) for one in shown[place : place + 1]]
-            shown = [*shown[:place], *other, *shown[place + 1 :]]
-            assert normalise(shown, memory) == normalise(shown)
 
 
-def test_messages_before_a_change_stay_the_same_objects_but_for_a_few() -> None:
+def test_messages_before_a_change_stay_the_same_objects() -> None:
     memory = NormaliseCache()
     log: list[Message] = []
     for number in range(200):
@@ -137,8 +133,7 @@ def test_messages_before_a_change_stay_the_same_objects_but_for_a_few() -> None:
     log[300] = replace(log[300], content=(TextBlock("another prompt"),))
     after = normalise(log, memory)
     assert after == normalise(log)
-    same = before.shared_with(after)
-    assert 300 - module._MARK_DISTANCE < same <= 300
+    assert before.shared_with(after) == 300
 
 
 def test_only_new_messages_are_checked_for_pairing() -> None:

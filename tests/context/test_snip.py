@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from agentcli.context.edits import ContextEdit, Edits
-from agentcli.context.results import AnsweredCall
 from agentcli.context.snip import (
     CHANGED_AND_READ,
     OLD_PICTURE,
@@ -21,7 +19,6 @@ from agentcli.context.snip import (
 )
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.abort import AbortController
-from agentcli.core.append_only import AppendOnly
 from agentcli.core.messages import TextBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
@@ -117,36 +114,15 @@ def test_a_relative_path_is_another_file_in_another_folder() -> None:
     assert planned(talk) == NOTHING
 
 
-FULL = ContextState(estimate=90_000, usable=100_000)
-
-
-def test_tool_images_age_by_replies_and_user_images_leave_only_a_nearly_full_context() -> None:
+def test_pictures_of_tools_leave_after_some_replies_and_those_of_the_user_stay() -> None:
     talk = Talk()
-    prompt = talk.prompt("like [Image #1: /home/me/a b.png]", PIXEL)
-    talk.answer()
-    pasted = talk.prompt("and [Image #1: clipboard.png]", PIXEL)
+    talk.prompt("like [Image #1: clipboard.png]", PIXEL)
     shot = talk.call("mcp__browser__shot", {}, (TextBlock("Taken at 10:00"), PIXEL))
-    for number in range(12):
+    for number in range(7):
         talk.call("Bash", {"command": str(number)}, "ok")
+    assert planned(talk) == NOTHING
+    talk.call("Bash", {"command": "last"}, "ok")
     assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}"}
-    for _ in range(9):
-        talk.answer()
-        talk.prompt("more")
-    assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}"}, "there is room for the user's images"
-    why = "was left out because the context is nearly full."
-    assert planned(talk, FULL) == {
-        shot: f"Taken at 10:00\n{OLD_PICTURE}",
-        f"{prompt}:1": f"[An image that the user attached (/home/me/a b.png) {why} "
-        "Read the file if the image matters.]",
-        f"{pasted}:1": f"[An image that the user attached (clipboard.png) {why} "
-        "Ask the user to attach it again if it matters.]",
-    }
-    plan = Snip().plan(talk.log, FULL)
-    assert plan is not None
-    assert plan.text == (
-        "left out 1 old picture of a tool and 2 images that you attached (/home/me/a b.png, clipboard.png) for lack of "
-        "space; /context restores them, or attach again"
-    )
 
 
 def test_the_newest_exchange_and_pinned_content_stay() -> None:
@@ -227,38 +203,3 @@ def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
     talk.read_part({"file_path": "/long.txt", "offset": 1_990, "limit": 20}, end)
     talk.read_part({"file_path": "/long.txt"}, beginning)
     assert planned(talk) == {covered: READ_AGAIN}
-
-
-def test_cleared_results_are_forgotten_and_later_ones_are_still_snipped() -> None:
-    talk, edits, snip = Talk(), Edits(), Snip()
-    talk.prompt("go")
-    cleared = [talk.call("Read", {"file_path": f"/{number}.py"}, numbered(1, 50)) for number in range(100)]
-    kept = talk.call("Read", {"file_path": "/kept.py"}, numbered(1, 50))
-    log = AppendOnly(talk.log)
-
-    def plan() -> StepPlan | None:
-        state = ContextState(estimate=1_000, usable=100_000, edited=edits.edited, version=edits.version)
-        return snip.plan(log, state)
-
-    assert plan() is None
-    before = _known_calls()
-    for block in cleared:
-        edits.add(ContextEdit(kind="replace", target=block, text="[cleared]"))
-    assert plan() is None
-    assert _known_calls() == before - 100
-
-    known = len(talk.log)
-    for path in ("/7.py", "/kept.py"):
-        talk.call("Read", {"file_path": path}, numbered(1, 50))
-    talk.call("TodoWrite", {}, "ok")
-    talk.answer()
-    talk.prompt("more")
-    log = log.adding(*talk.log[known:])
-    found = plan()
-    assert found is not None
-    assert [edit.target for edit in found.edits] == [kept]
-
-
-def _known_calls() -> int:
-    gc.collect()
-    return sum(type(one) is AnsweredCall for one in gc.get_objects())

@@ -275,7 +275,7 @@ def steps_in(order: Sequence[int]) -> list[ContextStep]:
     """Eager ones, so that small conversations are enough."""
     made: list[ContextStep] = [
         ToolResultBudget(lambda name, _text: f"/results/{name}", limit=3_000, per_message=7_000),
-        Snip(picture_replies=1, picture_prompts=1),
+        Snip(picture_replies=1),
         Microcompact(clearable_tools(), keep=1, threshold=0.0),
     ]
     return [made[place] for place in order]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from agentcli.agent.context.compaction import Compaction
@@ -51,7 +50,6 @@ class _Preparation:
         await ask_about_budget(session, signal)
         for edited in session.pipeline.run(session.view, self.state.messages, self._context_state_after()):
             await session.emit(edited)
-            await self._compute_view()
             self.estimate = self._estimate_request()
         outcome: TurnOutcome | None = None
         if compacts := self._needs_compaction() and not signal.aborted:
@@ -61,16 +59,7 @@ class _Preparation:
         elif self._is_full():
             usable, alone = session.context_limits.usable, self.state.only_a_prompt
             outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
-        elif self.state.turn_count == 1:
-            await self._compute_view()
         return Prepared(self.state, self.estimate, compacts, outcome)
-
-    async def _compute_view(self) -> None:
-        """Compute the view of the messages in steps: of a long conversation, or after an edit, it takes long."""
-        for _step in self._session.view.settle_in_steps(self.state.messages):
-            await asyncio.sleep(0)
-            if self._signal.aborted:
-                return
 
     async def _compact(self) -> None:
         session, signal = self._session, self._signal
