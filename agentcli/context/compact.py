@@ -42,6 +42,9 @@ SHARE_OF_FREED = 0.5
 """Content kept besides the summary takes at most this share of the window, and of what the summary frees: a compaction
 that keeps nearly everything would be due again at once."""
 
+Share = tuple[str, int]
+"""A part of the context in the preview of a compaction: description and estimated tokens."""
+
 RESTORED = "restored"
 """Meta key: content that compaction restored from outside the conversation."""
 PINNED = "pinned"
@@ -420,7 +423,7 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
     if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
         # The last measured usage is that of the short conversation: only the difference can be estimated.
         more = _size(view.messages(before)) - _size(view.messages(log))
-        then = now + round(more * view.estimator.density * view.estimator.whole_scale)
+        then = now + round(more * view.estimator.density)
     else:
         then = view.estimate(before, limits.overhead)
     if then > limits.usable:

@@ -13,9 +13,9 @@ import binascii
 import json
 import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.messages import (
@@ -148,8 +148,6 @@ MIN_LEARNT_FROM = 150
 _PLAUSIBLE = (0.4, 2.5)
 """Plausible ratios; outside, tools or shown messages have changed between two requests."""
 _REMEMBERED = 15
-_MAX_PAIRS = 60
-"""Maximum reply pairs used from a loaded log, to keep the start fast."""
 
 
 class Estimator:
@@ -160,13 +158,8 @@ class Estimator:
         self._learnt: AppendOnly[Message] = AppendOnly()
         """Messages shown up to the last reply used for learning."""
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
-        self.has_begun = False
-        """Whether earlier replies of the log have been used for learning."""
         self.density = 1.0
         """True tokens per estimated token, from the responses so far."""
-        self.whole_scale = 1.0
-        """True tokens per estimated token of whole requests, beyond `density`: below 1 where a server counts fewer
-        tokens than estimated, or not all of them."""
 
     def message(self, message: Message) -> int:
         """Like `message_tokens`, cached and without `density`."""
@@ -192,37 +185,13 @@ class Estimator:
         place = last_counted(messages)
         usage = messages[place].usage if place >= 0 else None
         if usage is None:
-            return round(self.whole_scale * (overhead + self._estimate(messages)))
+            return overhead + self._estimate(messages)
         self._learn(messages, place)
         return usage.context_tokens + self._estimate(messages[place + 1 :])
 
     def later(self, messages: Sequence[Message]) -> int:
         """The part of `context` that is an estimate: tokens of the messages after the last reported usage."""
         return self._estimate(messages[last_counted(messages) + 1 :])
-
-    def compare_whole(self, messages: Sequence[Message], overhead: int, measured: int) -> None:
-        """Learn `whole_scale` from the measured tokens of a request with these messages. Thinking is left out: not
-        every server counts that of earlier turns."""
-        if last_counted(messages) < 0:
-            return
-        thinking = sum(block_tokens(block) for message in messages for block in message.content if is_thinking(block))
-        estimated = overhead + round(self.density * (self.total(messages) - thinking))
-        self.whole_scale = min(1.0, measured / estimated) if estimated > 0 else 1.0
-
-    def begin(self, log: Sequence[Message], changed: Container[str]) -> None:
-        """Learn from a whole log, including messages that compactions have removed from the context. `changed`: ids of
-        messages that are shown differently now, or that had others after them: what their usage counted is unknown."""
-        self.has_begun = True
-        places = _count(log, range(len(log) - 1, -1, -1))
-        ratios: list[float] = []
-        for (other, after), (one, before) in islice(pairwise(places), _MAX_PAIRS):
-            if len(ratios) == _REMEMBERED:
-                break
-            between = log[one + 1 : other]
-            if log[one].id in changed or any(m.id in changed or m.origin is Origin.BOUNDARY for m in between):
-                continue
-            ratios += self._ratio(log[one], before, between, after)
-        self._remember(ratios)
 
     def _estimate(self, messages: Sequence[Message]) -> int:
         return round(self.density * self.total(messages))
@@ -236,7 +205,7 @@ class Estimator:
         grown = known <= last and self._learnt.begins(now)
         # If old content is shown differently now, the difference of two usages is meaningless; in a log that was just
         # loaded this is unknown, and the median compensates.
-        begin = known - 1 if grown and known else last if known or self.has_begun else 0
+        begin = known - 1 if grown and known else last if known else 0
         counted = _count(messages, range(last, begin - 1, -1))
         ratios: list[float] = []
         for (other, after), (one, before) in pairwise(counted):

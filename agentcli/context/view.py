@@ -105,9 +105,6 @@ class ContextView:
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage plus later messages, less tokens freed since."""
-        if not self.estimator.has_begun:
-            changed = {after for after, _target, _freed in self._freed}
-            self.estimator.begin(log, changed | self.edits.messages)
         shown = self.messages(log)
         tokens = self.estimator.context(shown, overhead)
         if not self._freed:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from types import coroutine
 from typing import Any, Generic, ParamSpec, TypeVar
-
-from agentcli.core.append_only import STEP
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,15 +130,6 @@ async def in_daemon_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
     threading.Thread(target=run, daemon=True).start()
     return await future
-
-
-async def paced(items: Sequence[T]) -> AsyncGenerator[T, None]:
-    """The items, with an iteration of the event loop after every `STEP` of them: reading a long conversation takes
-    longer than a key press may wait."""
-    for begin in range(0, len(items), STEP):
-        for item in items[begin : begin + STEP]:
-            yield item
-        await asyncio.sleep(0)
 
 
 class Merge(Generic[T]):

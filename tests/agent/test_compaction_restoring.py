@@ -25,7 +25,6 @@ from agentcli.agent.context.compaction_restore import (
     background_text,
     by_importance,
     file_text,
-    merge_parts,
     paths_read,
     plan_text,
     recent_files,
@@ -79,28 +78,24 @@ def test_files_are_found_by_the_calls_that_used_them_newest_first() -> None:
     ]
     assert [file.path for file in recent_files(log)] == ["a.py", "n.ipynb", "b.py"]
     earlier = Message("user", (TextBlock("…"),), "f", Origin.ATTACHMENT, meta={RESTORED: ["files"], "files": ["z.py"]})
-    assert recent_files([earlier, *log])[-1] == UsedFile("z.py", whole=True)
+    assert recent_files([earlier, *log])[-1].path == "z.py"
     assert paths_read(log) >= {"a.py", "gone.py"}
 
 
-def test_the_parts_of_files_that_were_read_or_edited_are_known_newest_first() -> None:
+def test_the_lines_of_a_file_that_were_read_or_edited_last_are_known() -> None:
     edited = used("3", "Edit", file_path="/a.py", new_string="x\ny")
     edited[1] = replace(edited[1], content=(ToolResultBlock("t3", (TextBlock("Edited a.py at line 200."),)),))
     log = [
         *used("1", "Read", file_path="/a.py", offset=10, limit=20),
-        *used("2", "Read", file_path="/a.py", offset=400),
         *edited,
         *used("4", "Read", file_path="/b.py"),
         *used("5", "Read", file_path="/b.py", limit=5),
     ]
-    assert recent_files(log) == [
-        UsedFile("/b.py", whole=True, parts=((1, 5),)),
-        UsedFile("/a.py", edited=True, parts=((185, 216), (400, 2_399), (10, 29))),
-    ]
-    meta = {RESTORED: ["files"], "files": ["/c.py"], "parts": {"/c.py": [[1, 9]]}}
+    files = [(file.path, file.edited, file.whole, file.lines) for file in recent_files(log)]
+    assert files == [("/b.py", False, True, (1, 5)), ("/a.py", True, False, (185, 216))]
+    meta = {RESTORED: ["files"], "files": ["/c.py"], "parts": {"/c.py": [1, 9]}}
     carried = Message("user", (TextBlock("…"),), "f", Origin.ATTACHMENT, meta=meta)
-    assert recent_files([carried]) == [UsedFile("/c.py", parts=((1, 9),))]
-    assert merge_parts([(30, 40), (1, 9), (10, 12), (35, 50)]) == ((1, 12), (30, 50))
+    assert recent_files([carried])[0].lines == (1, 9)
 
 
 def test_edited_files_come_before_many_that_were_only_read_later() -> None:
@@ -164,7 +159,7 @@ async def test_restored_content_fits_its_budget_with_the_most_important_first(
     assert size <= budget
     assert len(back.blocks) == len(back.shares)
     if budget >= 200:
-        assert tuple(share.what for share in back.shares[:2]) == ("the todos", "1 running background command")
+        assert tuple(what for what, _tokens in back.shares[:2]) == ("the todos", "1 running background command")
     if budget == 90_000:
         assert back.meta["files"] == [f"{n}.py" for n in range(MAX_FILES)]
         assert size <= MAX_FILES * FILE_TOKENS + 300
@@ -246,20 +241,6 @@ async def test_the_parts_of_long_files_that_were_read_or_edited_are_restored(tmp
     assert "1500\\tchanged = 1" in said
     assert "value_1400 =" not in said
     assert "read.py" not in said.partition("as it is on disk now")[2], "five later ones are more important"
-
-
-async def test_a_part_of_a_long_file_is_restored_alone(tmp_path: Path) -> None:
-    part = reply(call("Read", file_path="read.py", offset=900, limit=20))
-    engine, transport = engine_on(tmp_path, part, LONG, LONG, "A summary.", "On.")
-    async with engine:
-        text = "".join(f"value_{number} = {number}\n" for number in range(1, 3_001))
-        (tmp_path / "project" / "read.py").write_text(text)
-        await collect(engine.submit("do it"))
-        await collect(engine.submit("more"))
-        said = await after_compaction(engine, transport)
-    assert "read.py, lines 900–919, as it is on disk now" in said
-    assert "value_919 =" in said
-    assert "value_920 =" not in said
 
 
 async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from agentcli.context.snip import Snip
 from agentcli.context.steps import ContextState
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.aio import paced
 from agentcli.core.append_only import STEP, AppendOnly
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
@@ -102,26 +101,6 @@ def test_carrying_out_a_plan_of_many_edits_takes_few_calls_for_each() -> None:
     assert calls.count <= MOST_CALLS_AN_EDIT * EXCHANGES
 
 
-
-
-def test_paced_items_are_all_there_and_the_loop_runs_between_them() -> None:
-    async def main() -> tuple[list[int], int]:
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        counting = asyncio.get_running_loop().create_task(count())
-        items = [item async for item in paced(range(3 * STEP + 1))]
-        counting.cancel()
-        return items, turns
-
-    items, turns = asyncio.run(main())
-    assert items == list(range(3 * STEP + 1))
-    assert turns >= 3
 
 
 class LongestTurn(CountingSelector):

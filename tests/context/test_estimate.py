@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context.compact import boundary, said_again
 from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import (
     IMAGE_TOKENS,
@@ -142,17 +141,6 @@ def dense_log(density: float = 1.4) -> list[Message]:
         log += turn(number, text, Usage(true, 60))
         true += 60 + 14 + tokenizer(text, 5, density)
     return log
-
-
-def test_a_learned_density_survives_a_compaction_and_a_resume() -> None:
-    log = dense_log()
-    living = ContextView()
-    living.estimate(log, 0)
-    following = [Message("user", (TextBlock(PROSE * 30),), "s", Origin.SUMMARY), said_again(log[-1], "again")]
-    log += [boundary("b", "auto", (9, 5), following), *following]
-    resumed = ContextView()
-    assert resumed.estimate(log, 100) == living.estimate(log, 100)
-    assert resumed.estimator.density == living.estimator.density > 1.2
 
 
 def test_content_cleared_meanwhile_does_not_distort_learning() -> None:

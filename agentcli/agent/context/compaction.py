@@ -7,7 +7,7 @@ and the last of these messages, and a boundary without all of them does not coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.side_call import SideCall
 from agentcli.agent.user_input import Questions
 from agentcli.context import compact as words
-from agentcli.context.compaction_preview import RequestTokens
 from agentcli.context.estimate import message_tokens
 from agentcli.context.normalise import normalise
 from agentcli.context.view import ContextView
@@ -43,6 +42,7 @@ NOTHING_YET = "There is nothing to compact yet. The conversation is unchanged."
 NO_SUMMARY = "The model gave no summary. The conversation is unchanged."
 INFLATING = "The summary would be longer than what it replaces. The conversation is unchanged."
 LITTLE_TO_GAIN = "Compacting would free very little. The conversation is unchanged. /context shows what fills it."
+FIXED = "the system prompt, the tools and instructions"
 PINNED_TOO_MUCH = "With the pinned items, compacting would free nothing. Unpin something in /context."
 
 
@@ -95,7 +95,6 @@ class Compaction:
         session, emit, log, signal = self._session, self._session.emit, self._log, self._signal
         view, overhead = session.view, session.requests.overhead_tokens()
         before = view.estimate(log, overhead)
-        view.estimator.compare_whole(view.messages(log), overhead, before)
         await emit(ev.CompactionStarted(trigger=self._trigger))
         try:
             log = log if session.log.is_whole else await signal.run(session.log.whole(log))
@@ -219,19 +218,22 @@ class Compaction:
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        estimator = self._session.view.estimator
-        density = estimator.density * estimator.whole_scale
+        density = self._session.view.estimator.density
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
-        kept, dropped, added = draft.shares.lines(RequestTokens(before, after, fixed), density)
+
+        def lines(shares: Iterable[words.Share], *more: words.Share) -> list[str]:
+            scaled = (*more, *((what, round(tokens * density)) for what, tokens in shares))
+            return [f"{what} (about {tokens:,} tokens)" for what, tokens in scaled if tokens]
+
         return ev.CompactionProposed(
             request_id=request_id,
             summary=self.summary,
             tokens_before=before,
             tokens_after=after,
             cost_usd=self._cost,
-            kept=kept,
-            dropped=dropped,
-            added=added,
+            kept=lines(draft.kept, (FIXED, fixed)),
+            dropped=lines(draft.gone),
+            added=lines(draft.added),
             turn_usd_before=self._session.price(self._model, Usage(cache_read_input_tokens=before, fast=self._is_fast)),
             turn_usd_after=self._session.price(self._model, Usage(cache_read_input_tokens=after, fast=self._is_fast)),
         )

@@ -7,7 +7,7 @@ kept whatever is left.
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -24,14 +24,13 @@ from agentcli.agent.context.compaction_restore import (
     restored,
 )
 from agentcli.context import compact as words
-from agentcli.context.compaction_preview import Material, Shares, shares_of
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.view import PROMPT_REPAIRS, ContextView
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import paced
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.text.format import counted
 
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
@@ -48,14 +47,16 @@ class CompactionDraft:
     pending_tokens: int
     """Tokens that are sent again as they are."""
     has_pins: bool
-    shares: Shares
+    kept: list[words.Share]
+    gone: list[words.Share]
+    """Replaced by the summary."""
+    added: list[words.Share]
 
 
 async def drafted(
     session: Session, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> CompactionDraft:
     """Draft a compaction. `manual`: the user speaks next. Raises `Aborted`."""
-    # Messages were measured for requests already; here the sizes are looked up, and the rest is done in steps.
     tokens = session.view.estimator.message
     old, pending = words.split_pending(in_log(session.view, log))
     old_tokens = sum(map(tokens, old))
@@ -72,10 +73,9 @@ async def drafted(
     pinned, pinned_meta = words.pinned_content(summarised, session.pins)
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
-    await asyncio.sleep(0)
-    questions = await _question_ids(log)
-    said_in = await _said_by(session.view, log, questions)
-    written = [m async for m in paced(log) if words.is_written(m) and said_in(m).strip()]
+    questions = words.question_ids(log)
+    said_in = _said_by(session.view, log, questions)
+    written = [message for message in log if words.is_written(message) and said_in(message).strip()]
     said, last = words.user_messages(written, said_in, kept_anyway)
     least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * window))
     prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
@@ -86,7 +86,6 @@ async def drafted(
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
     files = _files(old, (*exchange, *pending), partial(canonical_path, session))
-    await asyncio.sleep(0)
     shown_messages = used_skills((*exchange, *pending))
     skills = [name for name in used_skills(old) if name not in shown_messages]
     back = await restored(session, log, files, max(0, budget), signal, skills)
@@ -101,18 +100,51 @@ async def drafted(
         restored_meta=back.meta,
         pending=pending,
     )
-    material = Material(
-        summarised=summarised,
-        pieces=pieces,
-        pins=pins,
-        questions=questions,
-        said=said_in,
-        restored=back.shares,
-        tokens=tokens,
+    kept = _kept(pieces, tokens)
+    gone = _gone(summarised, prompts, said_in, size)
+    added = [("the summary", block_tokens(TextBlock(words.summary_text(summary)))), *back.shares]
+    messages = words.compacted(pieces, session.ids.new)
+    return CompactionDraft(messages, old_tokens, sum(map(tokens, pending)), bool(pins), kept, gone, added)
+
+
+def _kept(pieces: words.CompactionParts, tokens: Callable[[Message], int]) -> list[words.Share]:
+    """What stays, for the preview."""
+    exchange, pending = (sum(map(tokens, messages)) for messages in (pieces.exchange, pieces.pending))
+    said = counted(pieces.prompts.count("<user_message>\n"), "message")
+    shares = (
+        (f"{said} of yours, word for word", block_tokens(TextBlock(pieces.prompts))),
+        (counted(len(pieces.pictures), "picture"), sum(map(block_tokens, pieces.pictures))),
+        (f"{counted(len(pieces.pinned), 'pinned item')}, word for word", sum(map(block_tokens, pieces.pinned))),
+        (f"the last {counted(len(pieces.exchange), 'message')} as they were", exchange),
+        ("what has not been answered yet", pending),
     )
-    shares = await shares_of(material)
-    pending_tokens = sum(map(tokens, pending))
-    return CompactionDraft(words.compacted(pieces, session.ids.new), old_tokens, pending_tokens, bool(pins), shares)
+    there = (pieces.prompts, pieces.pictures, pieces.pinned, pieces.exchange, pieces.pending)
+    return [share for share, part in zip(shares, there, strict=True) if part]
+
+
+_KINDS = {
+    Origin.REPLY: ("model reply", "model replies"),
+    Origin.TOOL_RESULTS: ("result", "results"),
+    Origin.PROMPT: ("prompt", "prompts"),
+    Origin.QUEUED: ("prompt", "prompts"),
+    Origin.SUMMARY: ("earlier summary", "earlier summaries"),
+}
+_NOTE = ("note to the model", "notes to the model")
+
+
+def _gone(
+    summarised: Sequence[Message], prompts: str, said: Callable[[Message], str], size: Callable[[Message], int]
+) -> list[words.Share]:
+    """What the summary replaces, for the preview: without prompts that are kept word for word."""
+    counts: Counter[tuple[str, str]] = Counter()
+    tokens: Counter[tuple[str, str]] = Counter()
+    for message in summarised:
+        is_kept = message.origin in _PROMPT_ORIGINS and f"<user_message>\n{said(message).strip()}\n" in prompts
+        if not message.origin.local and not is_kept:
+            kind = _KINDS.get(message.origin, _NOTE)
+            counts[kind] += len(message.tool_results) or 1
+            tokens[kind] += size(message)
+    return [(counted(counts[kind], *kind), tokens[kind]) for kind in counts]
 
 
 def _files(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[UsedFile]:
@@ -127,20 +159,12 @@ def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
 
-async def _question_ids(log: Sequence[Message]) -> frozenset[str]:
-    found: set[str] = set()
-    async for message in paced(log):
-        if message.role == "assistant":
-            found |= words.question_ids((message,))
-    return frozenset(found)
-
-
-async def _said_by(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
+def _said_by(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
     """Return a function that gives the user's own words in a message, without anything that the user or a refusal has
     removed, be it from the prompt itself or from a copy made by an earlier compaction. Of tool results it gives the
     user's answers to questions."""
     versions: dict[str, list[Message]] = {}
-    async for message in paced(log):
+    for message in log:
         if message.origin in _PROMPT_ORIGINS or (questions and words.answers_in(message, questions)):
             versions.setdefault(words.original_id(message), []).append(message)
 
