@@ -14,7 +14,7 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH
 from agentcli.context.report import ContextItem
-from agentcli.context.user_edits import DropEffect, RestoreEffect
+from agentcli.context.user_edits import ContextEffect
 from agentcli.core.errors import UsageError
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 from agentcli.core.text.columns import cell_count, cut
@@ -71,10 +71,10 @@ async def run_context(engine: Engine, arguments: str, front_end: FrontEnd) -> st
     raise UsageError(_USAGE)
 
 
-def _done(what: str, outcome: DropEffect | RestoreEffect | str, more: str = "") -> str:
+def _done(what: str, outcome: ContextEffect | str, more: str = "") -> str:
     if isinstance(outcome, str):
         raise UsageError(outcome)
-    also = f", {outcome.also}" if isinstance(outcome, DropEffect) and outcome.also else ""
+    also = f", {outcome.also}" if outcome.also else ""
     return f"{what}{also}: {outcome.text}.{more}"
 
 

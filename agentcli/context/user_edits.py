@@ -36,11 +36,11 @@ _FRONT = "user-context:"
 
 
 @frozen
-class DropEffect:
-    """Effect of dropping an item."""
+class ContextEffect:
+    """Effect of dropping or restoring an item."""
 
     tokens_per_turn: int
-    """Tokens by which every further request is smaller."""
+    """Tokens by which every further request is smaller after a drop, larger after a restore."""
     once_tokens: int
     """Cached tokens after the item that have to be written to the cache again."""
     once_usd: float | None
@@ -49,17 +49,6 @@ class DropEffect:
     """`saves 3,100 tokens a turn, costs $0.02 once because the cache after it breaks`."""
     also: str = ""
     """Further items that are dropped with it, in words: `with its call`."""
-
-
-@frozen
-class RestoreEffect:
-    """Effect of restoring an item."""
-
-    tokens_per_turn: int
-    """Tokens by which every further request is larger."""
-    once_tokens: int
-    once_usd: float | None
-    text: str
 
 
 @frozen
@@ -115,11 +104,6 @@ def planned_drop(
     )
     left = state.estimate - sum(edit.freed for edit in edits)
     return ContextChange(edits, _position(view, shown, targets, left), also)
-
-
-def price_of_drop(change: ContextChange, state: ContextState) -> DropEffect:
-    tokens, usd, cost = _costs(change, state)
-    return DropEffect(change.freed, tokens, usd, f"saves {_count(change.freed)} a turn, {cost}", change.also)
 
 
 def _always_there(item: str) -> str | None:
@@ -208,11 +192,6 @@ def planned_restore(view: ContextView, log: Sequence[Message], item: str, state:
     )
     first = _position_in_log(view, log, messages, found[0], state.estimate)
     return _check_size(ContextChange(edits, first, keeps=decided.kind == "replace"), state)
-
-
-def price_of_restore(change: ContextChange, state: ContextState) -> RestoreEffect:
-    tokens, usd, cost = _costs(change, state)
-    return RestoreEffect(-change.freed, tokens, usd, f"adds {_count(-change.freed)} a turn, {cost}")
 
 
 def _uncollapse(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
@@ -354,18 +333,19 @@ def _size(block: Block | None) -> int:
 # ------------------------------------------------------------------------------------------------------------- costs
 
 
-def _costs(change: ContextChange, state: ContextState) -> tuple[int, float | None, str]:
+def effect_of(change: ContextChange, state: ContextState) -> ContextEffect:
+    """What a drop or a restore saves and costs."""
     tokens = rewritten_tokens(change.first, max(0, change.freed), state)
     usd = rewriting_usd(tokens, state)
     if state.cache_cold:
-        return tokens, usd, "costs nothing because the cache has expired"
-    if not tokens:
-        return tokens, usd, "costs nothing because nothing after it is cached"
-    if usd is None:
-        rewritten = f"{_count(tokens)} written again, at an unknown price,"
-        return tokens, usd, f"costs {rewritten} because the cache after it breaks"
-    return tokens, usd, f"costs {money(usd)} once because the cache after it breaks"
-
-
-def _count(tokens: int) -> str:
-    return counted(tokens, "token")
+        cost = "costs nothing because the cache has expired"
+    elif not tokens:
+        cost = "costs nothing because nothing after it is cached"
+    elif usd is None:
+        rewritten = f"{counted(tokens, 'token')} written again, at an unknown price,"
+        cost = f"costs {rewritten} because the cache after it breaks"
+    else:
+        cost = f"costs {money(usd)} once because the cache after it breaks"
+    verb = "adds" if change.edits[0].kind == "restore" else "saves"
+    per_turn = abs(change.freed)
+    return ContextEffect(per_turn, tokens, usd, f"{verb} {counted(per_turn, 'token')} a turn, {cost}", change.also)

@@ -12,7 +12,7 @@ import pytest
 from agentcli.agent.costs.cache_watch import UNKNOWN
 from agentcli.context import user_edits as pinning
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.user_edits import DropEffect, RestoreEffect
+from agentcli.context.user_edits import ContextEffect
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -68,7 +68,7 @@ async def test_a_drop_in_flight_is_named_as_the_cache_break_and_counted_in_the_e
         await begun(b)
         far = result(b, 0)
         events, dropped = await meddling(b, "third", when, lambda: b.engine.context.drop(far))
-        assert isinstance(dropped, DropEffect)
+        assert isinstance(dropped, ContextEffect)
         assert LATER in dropped.text
         assert only(events, ev.PrefixBroken) == []
         estimated = b.engine.context.outlook().tokens
@@ -100,7 +100,7 @@ async def test_a_change_is_visible_at_once_and_later_changes_build_on_it() -> No
             return done
 
         _events, done = await meddling(b, "third", ev.TextStreamed, act)
-        assert isinstance(done[0], DropEffect)
+        assert isinstance(done[0], ContextEffect)
         assert done[1:] == [pinning.DROPPED_ALREADY, pinning.NOT_THERE, None, pinning.PINNED]
         await b.run("fourth")
     assert "far: A line" in json.dumps(b.requests[-2])
@@ -118,7 +118,7 @@ async def test_an_item_dropped_and_restored_in_flight_is_unchanged() -> None:
             return [b.engine.context.drop(far), b.engine.context.restore(far)]
 
         _events, done = await meddling(b, "third", ev.TextStreamed, act)
-        assert isinstance(done[1], RestoreEffect)
+        assert isinstance(done[1], ContextEffect)
         assert LATER in done[1].text
         assert only(await b.run("fourth"), ev.PrefixBroken) == []
         assert b.engine.context.dropped_items() == []
@@ -130,7 +130,7 @@ async def test_a_change_between_requests_takes_effect_at_once() -> None:
         await begun(b)
         far = result(b, 0)
         _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
-        assert isinstance(dropped, DropEffect)
+        assert isinstance(dropped, ContextEffect)
         assert LATER not in dropped.text
     assert "far: A line" not in json.dumps(b.requests[-1])
 
@@ -166,7 +166,7 @@ async def test_an_aborted_request_keeps_the_change_and_the_session_file_records_
         stream = b.engine.submit("third")
         async for event in stream:
             if isinstance(event, ev.TextStreamed):
-                assert isinstance(b.engine.context.drop(result(b, 0)), DropEffect)
+                assert isinstance(b.engine.context.drop(result(b, 0)), ContextEffect)
                 if how == "leave":
                     break
                 b.engine.abort(AbortReason.USER_CANCEL)

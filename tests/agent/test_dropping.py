@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.context import user_edits as pinning
 from agentcli.context.edits import ContextEdit
-from agentcli.context.user_edits import DropEffect, RestoreEffect, planned_drop, price_of_drop
+from agentcli.context.user_edits import ContextEffect, effect_of, planned_drop
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -37,7 +37,7 @@ async def test_after_a_drop_the_next_request_is_smaller_by_the_announced_amount(
         result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
         price = b.engine.context.price_of_drop(f"{result.id}:0")
         dropped = b.engine.context.drop(f"{result.id}:0")
-        assert isinstance(dropped, DropEffect)
+        assert isinstance(dropped, ContextEffect)
         assert dropped == price
         assert b.engine.context.outlook().tokens == before - dropped.tokens_per_turn
         events = await b.run("fourth")
@@ -65,7 +65,7 @@ async def test_dropping_a_call_drops_its_result_and_orphaned_thinking() -> None:
         await b.run("second")
         replied = next(m for m in b.engine.messages if m.tool_uses)
         far = b.engine.context.drop(f"{replied.id}:1")
-        assert isinstance(far, DropEffect)
+        assert isinstance(far, ContextEffect)
         assert far.also == "with its result"
         await b.run("third")
         said = json.dumps(b.requests[-1])
@@ -73,7 +73,7 @@ async def test_dropping_a_call_drops_its_result_and_orphaned_thinking() -> None:
         assert "near: A line" in said
         assert "far" not in said
         near = b.engine.context.drop(f"{replied.id}:2")
-        assert isinstance(near, DropEffect)
+        assert isinstance(near, ContextEffect)
         assert near.also == "with its result and the thinking that led to it"
         await b.run("fourth")
     assert "hm" not in json.dumps(b.requests[-1])
@@ -100,8 +100,8 @@ async def test_a_restored_item_is_identical_byte_for_byte() -> None:
             down = b.engine.context.drop(f"{replied.id}:{dropped}")
             assert len(b.engine.context.dropped_items()) == 3
             up = b.engine.context.restore(f"{replied.id}:{restored}")
-            assert isinstance(down, DropEffect)
-            assert isinstance(up, RestoreEffect)
+            assert isinstance(down, ContextEffect)
+            assert isinstance(up, ContextEffect)
             assert up.tokens_per_turn == down.tokens_per_turn
             assert b.engine.context.dropped_items() == []
             assert b.engine.session.view.wire(b.engine.messages) == before
@@ -143,7 +143,7 @@ async def test_results_of_the_current_turn_cannot_be_dropped() -> None:
         meddling = asyncio.create_task(meddle())
         await b.run("second")
         old, with_thinking, newest = await meddling
-    assert isinstance(old, DropEffect)
+    assert isinstance(old, ContextEffect)
     assert with_thinking == pinning.IN_USE
     assert newest == pinning.IN_USE
     assert "old" not in json.dumps(b.requests[-1]["messages"])
@@ -189,7 +189,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
 )
 def test_the_price_is_shown_in_one_line(given: dict[str, Any], words: str) -> None:
     change = pinning.ContextChange((ContextEdit(kind="drop", target="m:0", freed=3_100),), first=1_000)
-    assert words in price_of_drop(change, state(**given)).text
+    assert words in effect_of(change, state(**given)).text
 
 
 async def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_between() -> None:
@@ -203,10 +203,10 @@ async def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_be
         results = [one.id for one in b.engine.context.items() if one.category == "results"]
         alone = b.engine.context.price_of_drop(results[0])
         middle, behind, before = (b.engine.context.drop(results[n]) for n in (1, 2, 0))
-    assert isinstance(alone, DropEffect)
-    assert isinstance(middle, DropEffect)
-    assert isinstance(behind, DropEffect)
-    assert isinstance(before, DropEffect)
+    assert isinstance(alone, ContextEffect)
+    assert isinstance(middle, ContextEffect)
+    assert isinstance(behind, ContextEffect)
+    assert isinstance(before, ContextEffect)
     assert (behind.once_tokens, behind.once_usd) == (0, 0)
     assert middle.once_tokens > 2 * middle.tokens_per_turn * 0.9
     assert before.once_tokens < alone.once_tokens / 10
@@ -257,7 +257,7 @@ async def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(bac
             await b.run(f"and {number} " + "more of it " * 100)
         answers = [one for one in b.engine.context.items() if one.category == "answers"]
         said = b.engine.context.drop(answers[-back].id)
-        assert isinstance(said, DropEffect)
+        assert isinstance(said, ContextEffect)
         await b.run("go on")
     sent = cache.readings[-1]
     assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)

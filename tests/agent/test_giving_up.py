@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.profile import Profile
-from agentcli.context.user_edits import DropEffect
+from agentcli.context.user_edits import ContextEffect
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message
 from tests.context.logs import Talk
@@ -89,7 +89,7 @@ def unpin(b: Bench) -> None:
 
 def drop(b: Bench) -> None:
     answers = [one.id for one in b.engine.context.items() if one.category == "answers"]
-    assert isinstance(b.engine.context.drop(answers[0]), DropEffect)
+    assert isinstance(b.engine.context.drop(answers[0]), ContextEffect)
 
 
 def other_model(b: Bench) -> None:

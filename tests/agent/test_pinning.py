@@ -17,7 +17,7 @@ from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
-from agentcli.context.user_edits import DropEffect, RestoreEffect, planned_drop, planned_restore
+from agentcli.context.user_edits import ContextEffect, planned_drop, planned_restore
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin
@@ -46,7 +46,7 @@ async def test_pinned_content_survives_compactions_and_drops_beside_it() -> None
         assert b.engine.context.pin(results[1]) is None
         assert b.engine.context.drop(results[1]) == pinning.PINNED
         assert b.engine.context.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
-        assert isinstance(b.engine.context.drop(results[0]), DropEffect)
+        assert isinstance(b.engine.context.drop(results[0]), ContextEffect)
         assert b.engine.context.pins == {results[1]}
         await collect(b.engine.compact())
         assert len(b.engine.context.pins) == 1
@@ -90,7 +90,7 @@ async def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
         b.engine.session.view.edit([edit], b.engine.messages[-1].id)
         assert b.engine.context.item_text(result) == "[cleared]"
         restored = b.engine.context.restore(result)
-        assert isinstance(restored, RestoreEffect)
+        assert isinstance(restored, ContextEffect)
         assert restored.tokens_per_turn > 5_000
         assert b.engine.context.item_text(result) == f"far: {BIG}"
         assert b.engine.context.pins == {result}
@@ -139,7 +139,7 @@ async def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
         b.engine.session.view.edit([span], b.engine.messages[-1].id)
         collapsed = item(b, "summary", "It was told.")
         assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
-        assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
+        assert isinstance(b.engine.context.restore(collapsed), ContextEffect)
         assert b.engine.session.view.wire(b.engine.messages) == before
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.context.report import ContextItem
-from agentcli.context.user_edits import PINNED, SYSTEM, DropEffect, RestoreEffect
+from agentcli.context.user_edits import PINNED, SYSTEM, ContextEffect
 from agentcli.tui.app import AgentApp
 from agentcli.tui.screens.context import ContextPage
 from tests.support.scripts import reply
@@ -53,20 +53,20 @@ class Context:
         self.pinned.discard(item)
         return None
 
-    def price_of_drop(self, item: str) -> DropEffect | str:
+    def price_of_drop(self, item: str) -> ContextEffect | str:
         if item == "system":
             return SYSTEM
-        return PINNED if item in self.pinned else DropEffect(6060, 4900, 0.017, SAVES, "with its call")
+        return PINNED if item in self.pinned else ContextEffect(6060, 4900, 0.017, SAVES, "with its call")
 
-    def drop(self, item: str) -> DropEffect | str:
+    def drop(self, item: str) -> ContextEffect | str:
         self.left_out |= {"r:0", "c:0"}
         self.done.append(f"drop {item}")
-        return DropEffect(6060, 4900, 0.017, SAVES, "with its call")
+        return ContextEffect(6060, 4900, 0.017, SAVES, "with its call")
 
-    def restore(self, item: str) -> RestoreEffect | str:
+    def restore(self, item: str) -> ContextEffect | str:
         self.left_out.clear()
         self.done.append(f"restore {item}")
-        return RestoreEffect(6060, 0, 0.0, "adds 6,060 tokens a turn, costs nothing because nothing after it is cached")
+        return ContextEffect(6060, 0, 0.0, "adds 6,060 tokens a turn, costs nothing because nothing after it is cached")
 
 
 def page(context: Context) -> ContextPage:

@@ -8,17 +8,17 @@ for its reply, because that reply still reports the size of the unchanged reques
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from agentcli.agent.costs.cache_watch import Setup
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.profile import Profile
 from agentcli.context.compact import UNREADABLE, pin_name, pinned_now, undo_compaction
-from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
+from agentcli.context.edits import block_id, edit_to_dict
 from agentcli.context.estimate import last_counted, schema_tokens
 from agentcli.context.report import (
     CacheReach,
@@ -32,16 +32,14 @@ from agentcli.context.report import (
     estimate_outlook,
     price_of_change,
 )
-from agentcli.context.steps import ContextLimits, ContextState, still_cached
+from agentcli.context.steps import ContextLimits, ContextState
 from agentcli.context.user_edits import (
     NOT_THERE,
     ContextChange,
-    DropEffect,
-    RestoreEffect,
+    ContextEffect,
+    effect_of,
     planned_drop,
     planned_restore,
-    price_of_drop,
-    price_of_restore,
 )
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -76,8 +74,6 @@ _NOUNS = {
     "summary": "the summary:",
 }
 
-Outcome = TypeVar("Outcome", DropEffect, RestoreEffect)
-
 
 class ContextControl:
     def __init__(
@@ -93,7 +89,7 @@ class ContextControl:
         self._requests = session.requests
         self._provider = session.provider
         self._clock = session.clock
-        self._intact: tuple[str, int] = self._intact_after_resume()
+        self._intact: tuple[str, int] = ("", 0)
         """The last reply at the time of the user's last change, and the tokens before that change, which are still
         cached. Until the next reply, changes after that position cost nothing more."""
         self.compact_tracking = CompactTracking()
@@ -225,29 +221,27 @@ class ContextControl:
 
     # ---------------------------------------------------------------------------------------- dropping and restoring
 
-    def price_of_drop(self, item: str) -> DropEffect | str:
+    def price_of_drop(self, item: str) -> ContextEffect | str:
         """The effect that `drop` would have, or the reason why it is impossible."""
         state = self._context_state()
         change = self._plan_drop(item, state)
-        return change if isinstance(change, str) else price_of_drop(change, state)
+        return change if isinstance(change, str) else effect_of(change, state)
 
-    def drop(self, item: str) -> DropEffect | str:
+    def drop(self, item: str) -> ContextEffect | str:
         """Leave an item and what belongs to it out of further requests, not out of the log; or the reason why not."""
         state = self._context_state()
         change = self._plan_drop(item, state)
         if isinstance(change, str):
             return change
-        dropped = price_of_drop(change, state)
-        return self._apply(change, f"you dropped {self._name(item)}", dropped)
+        return self._apply(change, f"you dropped {self._name(item)}", effect_of(change, state))
 
-    def restore(self, item: str) -> RestoreEffect | str:
+    def restore(self, item: str) -> ContextEffect | str:
         """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
         state = self._context_state()
         change = planned_restore(self._view, self._log.messages, item, state)
         if isinstance(change, str):
             return change
-        restored = price_of_restore(change, state)
-        restored = self._apply(change, f"you restored {self._name(item)}", restored)
+        restored = self._apply(change, f"you restored {self._name(item)}", effect_of(change, state))
         if change.keeps:
             self.pin(item)
         return restored
@@ -257,7 +251,7 @@ class ContextControl:
         running = self._session.is_model_working
         return planned_drop(self._view, self._log.messages, item, state, running=running, sizes=sizes)
 
-    def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
+    def _apply(self, change: ContextChange, reason: str, outcome: ContextEffect) -> ContextEffect:
         """Apply a change now, or as soon as the reply in flight has arrived."""
         self.change_count += 1
         self._break_at(change.first)
@@ -275,21 +269,6 @@ class ContextControl:
         self._log.keep(event)
         self._watch.note(event)
         self._session.costs.spending.take(event)
-
-    def _intact_after_resume(self) -> tuple[str, int]:
-        """In a resumed session: the part that its last process has not changed since its last reply."""
-        view, log, last_reply = self._base_view, self._log.messages, self._log.last_reply_id
-        changed = view.changed_since(log, last_reply)
-        if changed is None:
-            return ("", 0)
-        shown, overhead = view.messages(log), self._requests.overhead_tokens()
-        if changed[0] < 0:
-            return last_reply, overhead
-        behind = {message.id for message in log[changed[0] :]}
-        places = (place for place, message in enumerate(shown) if message.id.removeprefix(COLLAPSED) in behind)
-        intact = still_cached(shown, next(places, 0))
-        size = round(sum(map(view.estimator.message, shown[intact:])) * view.estimator.density)
-        return last_reply, max(0, view.estimate(log, overhead) - size)
 
     def _break_after_undo(self, edits: Sequence[Json]) -> None:
         """After an undone compaction: requests sent since then share only their head with the next one."""
@@ -386,19 +365,19 @@ class ContextControl:
     def _show_block(self, item: str) -> tuple[Message, int] | None:
         """A block of the next request: the message as shown and the block's place in it."""
         front = item.startswith("user-context:")
-        for message in () if front else self._view.messages(self._log.messages):
-            for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
-                if block_id(message, place) == item and not message.origin.local:
-                    return message, place
-        return None
+        return None if front else _find_block(item, self._view.messages(self._log.messages))
 
     def _block(self, item: str) -> tuple[Message, int] | None:
-        view = self._view
-        for message in (*view.messages(self._log.messages), *view.edits.in_force(self._log.messages)):
-            for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
-                if block_id(message, place) == item:
-                    return message, place
-        return None
+        view, log = self._view, self._log.messages
+        return _find_block(item, (*view.messages(log), *view.edits.in_force(log)))
+
+
+def _find_block(item: str, messages: Iterable[Message]) -> tuple[Message, int] | None:
+    for message in messages:
+        for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
+            if block_id(message, place) == item and not message.origin.local:
+                return message, place
+    return None
 
 
 def _text_of(block: Block) -> str:

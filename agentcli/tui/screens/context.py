@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 
 from agentcli.context.report import ContextItem
-from agentcli.context.user_edits import DropEffect, RestoreEffect
+from agentcli.context.user_edits import ContextEffect
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
@@ -88,7 +88,7 @@ class ContextPage(ListSheet[str, None]):
         self._compact_at = compact_at if 0 < compact_at < window else 0
         self._by_size = True
         self._control = control
-        self._asked: tuple[str, DropEffect] | None = None
+        self._asked: tuple[str, ContextEffect] | None = None
         """Item whose drop awaits confirmation, and the effect of the drop."""
         super().__init__("Context", self._rows())
 
@@ -188,7 +188,7 @@ class ContextPage(ListSheet[str, None]):
         also = f" {price.also}" if price.also else ""
         return wrap_rows([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
-    def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
+    def _reload(self, done: ContextEffect | str, what: str = "") -> None:
         """Reload the items, in a thread because counting takes long, and show what was done or why it was not."""
         good = not isinstance(done, str)
         said = done if isinstance(done, str) else f"{what}: {done.text}."
