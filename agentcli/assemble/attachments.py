@@ -53,7 +53,7 @@ class AttachmentsBuilder:
         self.notes = Notes(folder, hides) if folder is not None else None
         self.files = self._instruction_files(hides)
         self._instructing = self._instructed()
-        elsewhere = self._instructing.tells if self._instructing is not None else None
+        elsewhere = self._instructing.tells if self._instructing is not None else lambda _path: False
         wanted = env.settings.boolean("changedFiles")
         self.changed = ChangedFiles(env.options.ids, elsewhere, session.store.note_seen) if wanted else None
 

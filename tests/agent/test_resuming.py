@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.attachments import changed_files as changedfiles
 from agentcli.agent.engine import Engine
 from agentcli.agent.session import CHANGED_BEFORE
 from agentcli.assemble import Options, build_engine
@@ -182,26 +181,6 @@ async def test_files_changed_between_sessions_are_reported_once_after_a_resume(h
     (folder / "read.py").unlink()
     _events, fork = await home.ask("one", "Gone.", **resumed, fork_session=True)
     assert "read.py is gone" in last_texts(fork)
-
-
-async def test_a_resume_does_not_read_unchanged_files_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = home.folder / "one"
-    folder.mkdir()
-    for number in range(5):
-        (folder / f"{number}.py").write_text(f"file {number}\n")
-    reads = [call("Read", file_path=str(folder / f"{number}.py")) for number in range(5)]
-    events, _first = await home.ask("one", reply(*reads), "Done.")
-    loaded: list[str] = []
-
-    def load(path: str) -> bytes:
-        loaded.append(Path(path).name)
-        return Path(path).read_bytes()
-
-    monkeypatch.setattr(changedfiles, "load_blocking", load)
-    (folder / "3.py").write_text("changed by somebody\n")
-    _events, second = await home.ask("one", "I see.", resume=session_of(events))
-    assert loaded == ["3.py"]
-    assert "3.py changed" in last_texts(second)
 
 
 async def test_context_edits_before_leaving_apply_after_a_resume(home: Home) -> None:

@@ -2,8 +2,12 @@
 
 Before each request every such file is checked with one `stat`; only if that differs is the content hashed, so writes by
 our own tools are not reported. A file whose complete diff was shown counts as known; one whose diff was cut or could
-not be shown does not, and editing it is refused until it is read. The state is saved, so that a resumed session can
-report what changed in between.
+not be shown does not, and editing it is refused until it is read.
+
+What the model has seen is saved with the conversation: a line of the session file has the changes since the previous
+one; a message that reports changed files has in its meta what the model knows from it, because the process may end
+before the next line. Contents are not saved: the log has them if a file was written whole; otherwise a change is
+reported without a diff.
 """
 
 from __future__ import annotations
@@ -12,26 +16,25 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.agent.attachments.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.core.aio import in_thread
-from agentcli.core.frozen import frozen, replace, slotted
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import shown_path
+from agentcli.tools.builtin import absolute_path, shown_path
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
 MAX_CHECKED = 2_000
+MAX_RECALLED = 2_000
 MAX_SHOWN = 10
 MAX_NAMED = 50
 MAX_DIFFERENCE = 4_000
@@ -39,6 +42,8 @@ MAX_TOLD = 20_000
 """Maximum characters of all diffs in one message."""
 CHANGED_FILES = "changed_files"
 """Meta key: the files that a message reports."""
+SEEN = "seen"
+"""Meta key of a message that reports changed files: the records of what the model knows from it, by path."""
 
 _GONE = "gone"
 _SECONDS = 0.25
@@ -52,9 +57,12 @@ _LEAD = (
 )
 _LEAD_COMMAND = "[Files that you have seen changed while your command ran."
 _MARKS = " Old lines are marked with -, new ones with +."
-_TEMP_EMPTIED = "[The session's temp folder was emptied when agentcli was closed.]"
-_SESSION_TEMP = re.compile(r"(/.*/agentcli-[a-z0-9_]{8})/tmp/")
-"""A file in the private temp folder of a session; the group is the folder that is removed at exit."""
+
+Stamp = tuple[int, ...] | None
+Remember = Callable[[Json], None]
+"""Saves changed records by path: `digest`, `whole`, and `told`, the digest that was reported without the content. None
+for a forgotten file."""
+_Knowledge = dict[str, tuple[Stamp, str]]
 
 
 @frozen
@@ -76,38 +84,13 @@ class FileUpdate:
     """Whether that command names the file."""
 
 
-@slotted
-class _Knowledge:
-    """Known states by path. A check reads them, and changes them only if it completes."""
-
-    stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    """Stamp, and the digest that the model knew then."""
-    told: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Digests reported to the model without the content, each with the digest that it knows."""
-    found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    """Stamps with their digests, also young ones: by the time a session is resumed they are old enough."""
-    fresh: Collection[str] = ()
-    """Files whose `found` the last check changed."""
-    stopped_at: str = ""
-
-    def learn(self, sweep: _Sweep) -> None:
-        self.stamps |= sweep.stamps
-        for path in sweep.unsettled:
-            self.stamps.pop(path, None)
-        self.found |= sweep.found
-        self.fresh, self.stopped_at = sweep.found.keys(), sweep.stopped_at
-
-
-@slotted
+@frozen
 class _Sweep:
-    """Result of one check: the changed files, and the updates for `_Knowledge`."""
+    """Result of one check."""
 
-    changes: list[FileUpdate] = field(default_factory=list)
-    stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    unsettled: list[str] = field(default_factory=list)
-    """Files with a stamp too young to be relied on."""
-    found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    stopped_at: str = ""
+    changes: list[FileUpdate]
+    stamps: _Knowledge
+    """Stamps of unchanged files that are old enough to be relied on."""
 
 
 @frozen
@@ -124,94 +107,82 @@ class ChangedFiles(Attachments):
     def __init__(
         self,
         ids: Ids,
-        reported_elsewhere: Callable[[str], bool] | None = None,
-        remember: Remember | None = None,
+        reported_elsewhere: Callable[[str], bool] = lambda _path: False,
+        remember: Remember = lambda _records: None,
     ) -> None:
         """`reported_elsewhere`: whether another attachment reports changes of this file. `remember` saves what the
         model has seen, for `recall` in another process."""
         self._ids = ids
         self._reported_elsewhere = reported_elsewhere
         self._remember = remember
-        self._written: dict[str, Record | None] = {}
+        self._written: dict[str, Json | None] = {}
+        """The saved records."""
         self._due: set[str] = set()
-        """Files whose state may have to be saved."""
-        self._known = _Knowledge()
+        """Files whose record may have to be saved."""
+        self._stamps: _Knowledge = {}
+        """Stamp of each file, and the digest that the model knew then."""
+        self._told: dict[str, tuple[str, str]] = {}
+        """Digests reported to the model without the content, each with the digest that it knows."""
         self._last: _Report | None = None
         self._looked_up: tuple[LoopState, _Sweep] | None = None
-        self._temp_emptied = False
-        """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
 
     def recall(self, log: Sequence[Message], lines: Iterable[tuple[str, Json]], context: ToolContext) -> None:
-        """Load the saved state: `lines` as passed to `remember`, each with the id of the message before it."""
-        records = recalled(log, lines)
-        recall(context.read_cache, records, log, context)
-        self._written = dict(records)
-        context.read_cache.take_changed()
-        for path in _forget_temp_files(records):
-            self._temp_emptied = True
-            del records[path]
-            context.read_cache.forget(path)
+        """Load the saved records: `lines` as passed to `remember`, each with the id of the message before it."""
+        cache, records, written = context.read_cache, _saved_records(log, lines), _find_written(log, context)
         for path, record in records.items():
-            if record.stamp is not None:
-                self._known.stamps[path] = self._known.found[path] = (record.stamp, record.digest)
-            if record.told:
-                self._known.told[path] = (record.told, record.digest)
+            data = written.get(path)
+            known = data if data is not None and digest_of(data) == record["digest"] else None
+            cache.note_digest(path, record["digest"], record.get("whole") is True, known)
+            if record.get("told"):
+                self._told[path] = (str(record["told"]), record["digest"])
+        self._written = dict(records)
+        cache.take_changed()
 
     def lookup(self, state: LoopState) -> Lookup | None:
         context = state.tool_context
         self._take_back_unsent(state, context.read_cache)
-        paths, known = self._paths(context), self._known
-        if not paths:
-            return None
+        paths = self._paths(context)
 
         def look() -> None:
-            self._looked_up = (state, _sweep(paths, context, known))
+            self._looked_up = (state, self._sweep(paths, context))
 
-        return look
+        return look if paths else None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
         self._take_back_unsent(state, cache)
         self._due |= cache.take_changed()
-        known = {path: self._record(path, cache) for path in self._due}
-        changes = await self._look(state)
-        self._write_down(known, changes, cache)
-        removed = [change for change in changes if change.named and change.digest == _GONE]
-        for change in removed:
-            cache.forget(change.path)
-        changes = [change for change in changes if change not in removed]
-        emptied, self._temp_emptied = self._temp_emptied, False
+        self._save({path: self._record(path, cache) for path in self._due})
+        self._due.clear()
+        changes = []
+        for change in await self._look(state):
+            if change.named and change.digest == _GONE:
+                cache.forget(change.path)
+            else:
+                changes.append(change)
         if not changes:
-            return (user_message(_TEMP_EMPTIED, self._ids.new(), Origin.ATTACHMENT),) if emptied else ()
+            return ()
         message_id = self._ids.new()
-        before = tuple((change, cache.content(change.path), self._known.told.get(change.path)) for change in changes)
+        before = tuple((change, cache.content(change.path), self._told.get(change.path)) for change in changes)
         self._last = _Report(message_id, before)
         for change in changes:
             self._note(change, cache)
-        text = _text(changes, state.tool_context, emptied)
-        now = ((change.path, self._record(change.path, cache)) for change in changes)
-        seen = {path: to_json(record) for path, record in now if record is not None}
+        seen = {change.path: self._record(change.path, cache) for change in changes}
         meta = {CHANGED_FILES: [change.path for change in changes], SEEN: seen}
-        return (user_message(text, message_id, Origin.ATTACHMENT, meta),)
+        return (user_message(_text(changes, state.tool_context), message_id, Origin.ATTACHMENT, meta),)
 
     async def peek(self, context: ToolContext) -> list[str]:
         """The files that the next request would report. Changes nothing."""
         paths = self._paths(context)
         if not paths:
             return []
-        sweep = await in_thread(_sweep, paths, context, self._known, differences=False)
+        sweep = await in_thread(lambda: self._sweep(paths, context, differences=False))
         return [change.path for change in sweep.changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
-        """Paths to check, latest first, or from where the last check stopped."""
-        paths = context.read_cache.paths()[: -MAX_CHECKED - 1 : -1]
-        if self._known.stopped_at in paths:
-            place = paths.index(self._known.stopped_at)
-            paths = paths[place:] + paths[:place]
-        hides, elsewhere = context.hides, self._reported_elsewhere
-        return [
-            path for path in paths if (hides is None or not hides(path)) and (elsewhere is None or not elsewhere(path))
-        ]
+        """Paths to check, latest first."""
+        paths, hides = context.read_cache.paths()[: -MAX_CHECKED - 1 : -1], context.hides
+        return [path for path in paths if not (hides and hides(path)) and not self._reported_elsewhere(path)]
 
     async def _look(self, state: LoopState) -> list[FileUpdate]:
         context, found = state.tool_context, self._looked_up
@@ -220,35 +191,26 @@ class ChangedFiles(Attachments):
             sweep = found[1]
         elif paths := self._paths(context):
             # An abort during the thread's work changes nothing.
-            sweep = await in_thread(_sweep, paths, context, self._known)
+            sweep = await in_thread(lambda: self._sweep(paths, context))
         else:
             return []
-        self._known.learn(sweep)
+        self._stamps |= sweep.stamps
         return sweep.changes
 
-    def _record(self, path: str, cache: ReadCache) -> Record | None:
+    def _record(self, path: str, cache: ReadCache) -> Json | None:
         """What the model knows of a file according to the log; None if nothing."""
         seen = cache.seen(path)
         if seen is None:
             return None
-        told, base = self._known.told.get(path, ("", ""))
-        return Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
+        told, base = self._told.get(path, ("", ""))
+        record: Json = {"digest": seen.digest, "whole": seen.whole}
+        return {**record, "told": told} if told and base == seen.digest else record
 
-    def _write_down(self, known: dict[str, Record | None], changes: Sequence[FileUpdate], cache: ReadCache) -> None:
-        """Save what is new since the last time, without changes just found: their message records them."""
-        changed = {change.path for change in changes}
-        for path in self._known.fresh:
-            known.setdefault(path, self._record(path, cache))
-        new: Json = {}
-        for path, record in known.items():
-            stamp, digest = self._known.found.get(path, (None, ""))
-            if record is not None and path not in changed and digest == record.digest:
-                record = replace(record, stamp=stamp)
-            if self._written.get(path) != record:
-                new[path] = None if record is None else to_json(record)
-                self._written[path] = record
-        self._due.clear()
-        if new and self._remember is not None:
+    def _save(self, records: Mapping[str, Json | None]) -> None:
+        """Save what is new since the last time."""
+        new = {path: record for path, record in records.items() if self._written.get(path) != record}
+        self._written |= new
+        if new:
             self._remember(new)
 
     def _note(self, change: FileUpdate, cache: ReadCache) -> None:
@@ -258,9 +220,9 @@ class ChangedFiles(Attachments):
             whole = change.seen.whole and not change.named
             cache.note_digest(change.path, change.digest, whole, change.data)
         if change.complete or change.digest == change.seen.digest:
-            self._known.told.pop(change.path, None)
+            self._told.pop(change.path, None)
         else:
-            self._known.told[change.path] = (change.digest, change.seen.digest)
+            self._told[change.path] = (change.digest, change.seen.digest)
 
     def _take_back_unsent(self, state: LoopState, cache: ReadCache) -> None:
         """After an abort the last message may be missing in the log: then the model does not know of it."""
@@ -269,53 +231,68 @@ class ChangedFiles(Attachments):
             return
         for change, content, told in last.before:
             self._due.add(change.path)
-            self._known.stamps.pop(change.path, None)
-            self._known.told.pop(change.path, None)
+            self._stamps.pop(change.path, None)
+            self._told.pop(change.path, None)
             if told is not None:
-                self._known.told[change.path] = told
+                self._told[change.path] = told
             now = cache.seen(change.path)
             if change.complete and now is not None and now.digest == change.digest:
                 cache.note_digest(change.path, change.seen.digest, change.seen.whole, content)
 
+    def _sweep(self, paths: Sequence[str], context: ToolContext, *, differences: bool = True) -> _Sweep:
+        """Check the files, in a thread. Never raises because of files on disk."""
+        cache, runs = context.read_cache, tuple(context.read_cache.runs)
+        changes: list[FileUpdate] = []
+        stamps: _Knowledge = {}
+        deadline, hashed = time.monotonic() + _SECONDS, 0
+        for path in paths:
+            seen = cache.seen(path)
+            if seen is None:
+                continue
+            if hashed > _MAX_HASHED or time.monotonic() > deadline:
+                break
+            stamp = _stamp(path)
+            if self._stamps.get(path) == (stamp, seen.digest):
+                continue
+            told, base = self._told.get(path, ("", ""))
+            # Read or written since, so earlier reports are obsolete.
+            change = _compare(path, seen, stamp, told if base == seen.digest else "")
+            hashed += stamp[1] if stamp is not None else 0
+            if change is not None:
+                changes.append(_attribute(change, stamp, runs, str(context.root)))
+            if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
+                stamps[path] = (stamp, seen.digest)
+        return _Sweep(_with_differences(changes, cache) if differences else changes, stamps)
 
-# ---------------------------------------------------------------------------------------------------- in a thread
+
+def _saved_records(log: Sequence[Message], lines: Iterable[tuple[str, Json]]) -> dict[str, Json]:
+    """All valid records, the latest last."""
+    by_message: dict[str, list[Json]] = {}
+    for after, files in lines:
+        by_message.setdefault(after, []).append(files)
+    batches = by_message.pop("", [])
+    for message in log:
+        if SEEN in message.meta and not message.is_copy:
+            batches.append(message.meta[SEEN])
+        batches += by_message.pop(message.id, ())
+    found: dict[str, Json] = {}
+    for files in batches:
+        for path, record in files.items() if isinstance(files, Mapping) else ():
+            found.pop(path, None)
+            if isinstance(record, dict) and isinstance(record.get("digest"), str):
+                found[path] = record
+    return dict(list(found.items())[-MAX_RECALLED:])
 
 
-def _sweep(paths: Sequence[str], context: ToolContext, known: _Knowledge, *, differences: bool = True) -> _Sweep:
-    """Check the files. Blocking; never raises because of files on disk."""
-    cache, runs = context.read_cache, tuple(context.read_cache.runs)
-    sweep = _Sweep()
-    deadline = time.monotonic() + _SECONDS
-    hashed = 0
-    for path in paths:
-        seen = cache.seen(path)
-        if seen is None:
-            continue
-        if hashed > _MAX_HASHED or time.monotonic() > deadline:
-            sweep.stopped_at = path
-            break
-        stamp = _stamp(path)
-        state = (stamp, seen.digest)
-        if known.stamps.get(path) == state:
-            continue
-        told, base = known.told.get(path, (None, ""))
-        # Read or written since, so earlier reports are obsolete.
-        change = _compare(path, seen, stamp, told if base == seen.digest else None)
-        hashed += stamp[1] if stamp is not None else 0
-        if change is not None:
-            sweep.changes.append(_attribute(change, stamp, runs, str(context.root)))
-        elif stamp is not None and told is None:
-            if (found := known.found.get(path)) != state:
-                sweep.found[path] = state
-            else:
-                state = found  # One tuple for both tables: there may be thousands of files.
-        if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
-            sweep.stamps[path] = state
-        else:
-            sweep.unsettled.append(path)
-    if differences:
-        sweep.changes = _with_differences(sweep.changes, cache)
-    return sweep
+def _find_written(log: Sequence[Message], context: ToolContext) -> dict[str, bytes]:
+    """The last contents that Write calls put into files. Compare digests to see whether they are current."""
+    found: dict[str, bytes] = {}
+    for message in log:
+        for use in message.tool_uses:
+            path, content = use.input.get("file_path"), use.input.get("content")
+            if use.name == "Write" and isinstance(path, str) and isinstance(content, str):
+                found[absolute_path(path, context)] = content.encode("utf-8", "replace")
+    return found
 
 
 def _stamp(path: str) -> Stamp:
@@ -329,7 +306,7 @@ def _stamp(path: str) -> Stamp:
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdate | None:
+def _compare(path: str, seen: Seen, stamp: Stamp, told: str) -> FileUpdate | None:
     """Compare a file with what the model saw; None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
@@ -344,7 +321,7 @@ def _compare(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdat
         else:
             digest, what = digest_of(data), ""
     if digest == seen.digest:
-        return FileUpdate(path, seen, digest, what="is again as you saw it") if told is not None else None
+        return FileUpdate(path, seen, digest, what="is again as you saw it") if told else None
     return None if digest == told else FileUpdate(path, seen, digest, data, what)
 
 
@@ -356,11 +333,6 @@ def _attribute(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], roo
     else:
         named = any(names_file(run.command, change.path) for run in during)
     return replace(change, during=bool(during), named=named)
-
-
-def _forget_temp_files(paths: Iterable[str]) -> list[str]:
-    found = ((path, _SESSION_TEMP.match(path)) for path in paths)
-    return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 
 
 def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[FileUpdate]:
@@ -409,10 +381,10 @@ def _describe(change: FileUpdate, what: str) -> FileUpdate:
     return replace(change, data=None, what=what)
 
 
-def _text(changes: Sequence[FileUpdate], context: ToolContext, temp_emptied: bool) -> str:
+def _text(changes: Sequence[FileUpdate], context: ToolContext) -> str:
     during = [change for change in changes if change.during]
     others = [change for change in changes if not change.during]
-    texts = [_TEMP_EMPTIED] if temp_emptied else []
+    texts = []
     if during:
         marks = _MARKS if any(change.difference for change in during) else ""
         texts.append(_list(_LEAD_COMMAND + marks, during, context))
