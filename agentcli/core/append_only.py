@@ -11,9 +11,6 @@ from itertools import islice, takewhile
 from operator import is_
 from typing import Any, Generic, TypeVar, overload
 
-STEP = 250
-"""Number of messages to process without a pause when all of a long conversation are processed: a few milliseconds."""
-
 T = TypeVar("T")
 V = TypeVar("V")
 

@@ -1,5 +1,5 @@
-"""Work on all messages of a long conversation is done in steps, between which the event loop runs. Calls of functions
-between two turns of the loop are counted, so that no clock is needed."""
+"""Work on all messages of a long conversation does not hold the event loop for long. Calls of functions between two
+turns of the loop are counted, so that no clock is needed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
-from agentcli.context.edits import ContextEdit
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
-from agentcli.context.steps import ContextState
-from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.append_only import STEP, AppendOnly
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
@@ -32,12 +26,7 @@ from tests.bench.growth import LARGE_WINDOW, ReadingModel, options_for
 from tests.bench.loopback import MODEL
 from tests.bench.program import Workshop, workshop
 
-EXCHANGES = 600
-FEWER_EXCHANGES = 300
-"""Still more than one step, for tests that send all of it several times."""
-MOST_CALLS_A_STEP = 90 * STEP
-MOST_CALLS_AN_EDIT = 45
-"""Carrying out a plan is one step: an event tells all of it."""
+EXCHANGES = 300
 MOST_CALLS_A_TURN = {"first": 130_000, "next": 12_000, "compact": 30_000}
 """Of the event loop, which takes 109,000, 10,000 and 11,000. The first request after a resume reads all messages."""
 
@@ -64,43 +53,6 @@ def conversation(exchanges: int) -> list[Message]:
             Message("user", (result,), f"r{number}", Origin.TOOL_RESULTS),
         ]
     return messages
-
-
-def snips(exchanges: int) -> list[ContextEdit]:
-    return [ContextEdit(kind="replace", target=f"r{number}:0", text="[Gone]") for number in range(exchanges - 1)]
-
-
-def most_calls(steps: Iterator[None]) -> int:
-    """Calls of the longest step."""
-    counts = []
-    while True:
-        calls = AllCalls()
-        sys.setprofile(calls)
-        try:
-            next(steps)
-        except StopIteration:
-            return max(counts, default=0)
-        finally:
-            sys.setprofile(None)
-            counts.append(calls.count)
-
-
-def test_carrying_out_a_plan_of_many_edits_takes_few_calls_for_each() -> None:
-    log, view, pipeline = AppendOnly(conversation(EXCHANGES)), ContextView(), Pipeline([Snip()])
-    early = ContextState(estimate=50, usable=100_000, cached=10**9)
-    for exchange in range(1, EXCHANGES + 1):
-        assert not list(pipeline.run(view, log.first(1 + 2 * exchange), lambda _freed: early))
-    full = ContextState(estimate=99_000, usable=100_000)
-    calls = AllCalls()
-    sys.setprofile(calls)
-    try:
-        edited = list(pipeline.run(view, log, lambda _freed: full))
-    finally:
-        sys.setprofile(None)
-    assert [len(event.edits) for event in edited] == [EXCHANGES - 1]
-    assert calls.count <= MOST_CALLS_AN_EDIT * EXCHANGES
-
-
 
 
 class LongestTurn(CountingSelector):
@@ -140,7 +92,7 @@ def test_hundreds_of_messages_are_snipped_and_compacted_without_holding_the_even
 
     async def main() -> None:
         with workshop() as place:
-            session = write_session(place, conversation(FEWER_EXCHANGES))
+            session = write_session(place, conversation(EXCHANGES))
             model = ReadingModel(place.project, 0)
             options = options_for(place, LARGE_WINDOW, MessagesProvider(model), resume=session)
             async with build_engine(options) as engine:
@@ -152,7 +104,7 @@ def test_hundreds_of_messages_are_snipped_and_compacted_without_holding_the_even
                     longest[name] = selector.longest
                     if name == "first":
                         edits = [len(event.edits) for event in events if isinstance(event, ev.ContextEdited)]
-                        assert max(edits) > FEWER_EXCHANGES - 10
+                        assert max(edits) > EXCHANGES - 10
                 assert any(isinstance(event, ev.ContextCompacted) for event in events)
 
     try:
