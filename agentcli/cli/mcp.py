@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentcli.cli.flags import Parsed
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.messages import Json
 from agentcli.core.processes.shell import shown_name
+from agentcli.core.text.format import duration
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
     from agentcli.assemble.mcp import FoundServers
     from agentcli.config.save import ServerKeeper
     from agentcli.mcp.configuration import ServerConfig
+    from agentcli.mcp.protocol import PromptOffer
+    from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
 
 
 T = TypeVar("T")
+_LOG_LINES = 10
+"""Last lines of a server's log in the JSON output."""
 
 
 def environment_here(given: Parsed, *, opens_browser: bool = False) -> Environment:
@@ -193,7 +199,7 @@ def _keeper(env: Environment) -> ServerKeeper:
 
 
 def list_servers(given: Parsed) -> None:
-    from agentcli.cli.mcp_output import server_lines, server_record
+    from agentcli.commands.mcp_listing import overview
 
     env, as_json = environment_here(given), given.get("json")
     found = configured_servers(env)
@@ -202,15 +208,17 @@ def list_servers(given: Parsed) -> None:
     if not found.configs and not as_json:
         echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
         return
-    records = _with_servers(
-        env, found, lambda servers: [server_record(server) for server in servers], connect=not given.get("no_connect")
-    )
-    if as_json:
-        echo_json(records)
+
+    def report(servers: McpServers) -> list[Json] | str:
+        return [_server_record(server) for server in servers] if as_json else overview(list(servers))
+
+    listed = _with_servers(env, found, report, connect=not given.get("no_connect"))
+    if isinstance(listed, list):
+        echo_json(listed)
         return
-    for record in records:
-        for line in server_lines(record):
-            echo(line)
+    echo(listed)
+    if found.unapproved:
+        echo("`agentcli trust` reviews the servers that are not approved.")
 
 
 def get(given: Parsed) -> None:
@@ -235,25 +243,71 @@ def get(given: Parsed) -> None:
 
 def try_server(given: Parsed) -> int:
     from agentcli.assemble.mcp import FoundServers
-    from agentcli.cli.mcp_output import offer_lines, offer_record
+    from agentcli.commands.mcp_listing import details
 
     env = environment_here(given)
     server = approved_server(env, given)
     began = time.monotonic()
-    alone = FoundServers((server,))
 
-    def report(servers: McpServers) -> tuple[bool, dict[str, Any], list[str]]:
+    def report(servers: McpServers) -> tuple[str, Json | list[str]]:
         [one] = servers
         seconds = time.monotonic() - began
-        return one.state == "connected", offer_record(one, seconds), list(offer_lines(one, seconds))
+        if given.get("json"):
+            return one.state, _offer_record(one, seconds)
+        return one.state, [*details(one, [one], advises=False), "", f"Took {duration(seconds)}."]
 
-    connected, record, lines = _with_servers(env, alone, report, switched_on=True)
-    if given.get("json"):
-        echo_json(record)
+    state, shown = _with_servers(env, FoundServers((server,)), report, switched_on=True)
+    if isinstance(shown, list):
+        echo("\n".join(shown))
     else:
-        for line in lines:
-            echo(line)
-    return 0 if connected else 1
+        echo_json(shown)
+    return 0 if state == "connected" else 1
+
+
+def _server_record(server: McpServer) -> Json:
+    """A server as `mcp list --json` prints it."""
+    from agentcli.mcp.configuration import shown_target
+
+    return {
+        "name": server.name,
+        "state": server.state,
+        "type": server.config.kind,
+        "target": shown_target(server.config),
+        "source": server.config.source,
+        "origin": server.config.origin,
+        "error": server.error,
+        "tools": len(server.offers.tools),
+        "resources": len(server.offers.resources),
+        "prompts": len(server.offers.prompts),
+    }
+
+
+def _offer_record(server: McpServer, seconds: float) -> Json:
+    """A server with everything it offers, for `mcp test --json`. `seconds`: how long connecting took."""
+    offers = server.offers
+    return {
+        **_server_record(server),
+        "seconds": round(seconds, 3),
+        "protocol": offers.protocol,
+        "server": {"name": offers.name, "version": offers.version},
+        "instructions": offers.instructions,
+        "tools": [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+                "read_only": tool.read_only,
+            }
+            for tool in offers.tools
+        ],
+        "resources": [{"uri": resource.uri, "name": resource.name} for resource in offers.resources],
+        "prompts": [{"name": prompt.name, "arguments": _argument_names(prompt)} for prompt in offers.prompts],
+        "log": list(server.log)[-_LOG_LINES:],
+    }
+
+
+def _argument_names(prompt: PromptOffer) -> list[str]:
+    return [argument.name if argument.required else f"{argument.name}?" for argument in prompt.arguments]
 
 
 def reset_project_choices(given: Parsed) -> None:

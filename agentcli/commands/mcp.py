@@ -58,7 +58,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | Asyn
         await front_end.page("mcp", servers, *([server] if server is not None else []))
         return None
     if not text:
-        return overview(list(servers))
+        return f"{overview(list(servers))}\n\n/mcp NAME shows one server in full."
     if server is not None:
         return "\n".join(details(server, list(servers)))
     verb, _, rest = text.partition(" ")

@@ -101,13 +101,13 @@ def overview(servers: Sequence[McpServer]) -> str:
         lines.append(f"{state_mark(server)} {server_name(server):<{widest}}  {facts}")
         if server.error:
             lines.append(f"    {error_line(server)}")
-    return "\n".join([*lines, "", "/mcp NAME shows one server in full."])
+    return "\n".join(lines)
 
 
-def details(server: McpServer, servers: Sequence[McpServer]) -> list[str]:
-    """Everything about one of the servers."""
+def details(server: McpServer, servers: Sequence[McpServer], *, advises: bool = True) -> list[str]:
+    """Everything about one of the servers. `advises`: also the slash command that would help."""
     lines = [f"{state_mark(server)} {server_name(server)}: {state_word(server)}", *about(server)]
-    if step := next_step(server):
+    if advises and (step := next_step(server)):
         lines.append(step)
     for title, rows in _sections(server, servers):
         lines += ["", title, *(f"  {row}" for row in rows)]
@@ -273,7 +273,7 @@ def _command(server: McpServer) -> str:
         else:
             shown.append(argument)
         hide_next = argument.startswith("-") and not separator and is_secret_name(argument.lstrip("-"))
-    return shown_command(" ".join(part if part.endswith(_HIDDEN) else shlex.quote(part) for part in shown))
+    return _line(" ".join(part if part.endswith(_HIDDEN) else shlex.quote(part) for part in shown), 2_000)
 
 
 def _address(url: str) -> str:
