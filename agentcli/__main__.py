@@ -49,11 +49,6 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
 
     if may_choose_plain(argv, os.environ):
         return None
-    if any(_may_continue(word) for word in argv):
-        from agentcli.cli.front_ends import will_be_refused
-
-        if will_be_refused(argv, os.environ):
-            return None
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.instant import look_path
 
@@ -63,13 +58,6 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
 
         look = instant.suggesting(look, FIRST_PROMPT)
     return instant.begin(0, 1, look)
-
-
-def _may_continue(word: str) -> bool:
-    """Whether a word may be `--continue` or `--resume`, also as one of several short flags."""
-    if word.startswith("--"):
-        return word.startswith(("--c", "--r"))
-    return word.startswith("-") and ("c" in word or "r" in word)
 
 
 def is_headless(argv: Sequence[str]) -> bool:

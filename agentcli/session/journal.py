@@ -247,23 +247,6 @@ def _reason(error: OSError | LockBusy) -> str:
     return (error.strerror or "the file is not writable").lower()
 
 
-def refuse_if_in_use(path: Path) -> None:
-    """Raise `SessionBusy` if another process has this session file open. Takes no lock: only `SessionJournal.start`
-    does, so the session may still become busy."""
-    try:
-        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _busy(path) from None
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
-
-
 def _busy(path: Path) -> SessionBusy:
     return SessionBusy(
         f"Session {path.stem} is in use by another process. "

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.session.journal import FileLock
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply
-from tests.support.terminal import TerminalProgram, app_with, earlier_session, processes_in
+from tests.support.terminal import TerminalProgram, app_with, processes_in
 
 pytestmark = pytest.mark.anyio
 
@@ -184,29 +183,6 @@ async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path
         assert "There is no conversation to continue in this folder." in app.text
     async with app_with(tmp_path) as (app, _server):
         await app.wait_for(lambda: app.box == "typed")  # it was not lost
-        assert await app.leave() == 0
-
-
-async def test_a_session_in_use_is_refused_before_anything_is_painted(tmp_path: Path) -> None:
-    await earlier_session(tmp_path, "go", reply("the answer"))
-    (session,) = tmp_path.rglob("sessions/*/*.jsonl")
-    lock = FileLock(session.with_suffix(".lock"))
-    lock.acquire()
-    for arguments in (["-c"], ["-r", session.stem]):
-        async with app_with(tmp_path, arguments=arguments) as (app, _server):
-            assert await app.end() == 1
-            assert bytes(app.raw).decode() == (
-                f"agentcli: Session {session.stem} is in use by another process. "
-                "Close it first, or use --fork-session to continue in a copy.\r\n"
-            )
-    async with app_with(tmp_path, arguments=["-c", "--fork-session"]) as (app, _server):
-        await app.ready()
-        await app.wait_for("the answer")
-        assert await app.leave() == 0
-    lock.release()
-    async with app_with(tmp_path, arguments=["-r", session.stem]) as (app, _server):
-        await app.ready()
-        await app.wait_for("the answer")
         assert await app.leave() == 0
 
 
