@@ -125,33 +125,6 @@ async def test_a_command_is_asked_about_and_allowed_once_denied_denied_with_text
         assert await app.leave() == 0
 
 
-async def test_an_edit_is_shown_as_a_diff_and_accepted_hunk_by_hunk(tmp_path: Path) -> None:
-    before = [f"line {number}" for number in range(40)]
-    after = ["the first is new", *before[1:39], "the last is new"]
-    async with app_with(
-        tmp_path,
-        reply(call("Read", file_path="file.txt")),
-        reply(call("Write", file_path="file.txt", content="\n".join(after) + "\n")),
-        reply("half of it"),
-    ) as (app, server):
-        (app.work / "file.txt").write_text("\n".join(before) + "\n")
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("Review hunk by hunk")
-        assert "the first is new" in app.text
-        assert "- " in app.text, "what goes is marked by a sign, not only by a colour"
-        await app.answer("h")
-        await app.wait_for("Which of these hunks?")
-        await app.wait_for("1✓")
-        await app.press("n", "y")
-        await app.wait_for("Apply 1 of 2 hunks")
-        await app.press("enter")
-        await requests(app, server, 3)
-        assert (app.work / "file.txt").read_text().splitlines() == [*before[:39], "the last is new"]
-        assert "the first is new" in last_user_text(server), "the model is told what was rejected"
-        assert await app.leave() == 0
-
-
 # ---------------------------------------------------------------------------------------------------- the prompt box
 
 
@@ -183,52 +156,6 @@ async def test_pasted_lines_wait_until_enter_and_half_a_megabyte_is_one_chip_and
         sent = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
         assert pasted.strip() in sent
         await app.wait_for("all of it")
-        assert await app.leave() == 0
-
-
-async def test_a_shell_line_runs_at_once_also_during_work_shows_its_progress_and_is_reported_with_the_next_prompt(
-    tmp_path: Path,
-) -> None:
-    wait = "until [ -e {} ]; do sleep 0.02; done"
-    command = (
-        f"printf 'fetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\n'; seq 30000; {wait.format('b')}; echo over"
-    )
-    replies = (reply("I see"), reply(call("Bash", command=wait.format("inner/go"))), reply("I saw it"))
-    async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
-        await app.ready()
-        await app.submit(r"!printf 'hi-%s\there\n' $((1+1))")
-        await app.wait_for("│ hi-2    here")
-        assert server.bodies == []
-        await app.submit("what was that?")
-        await app.wait_for("I see")
-        said = json.dumps(server.bodies[0]["messages"])
-        assert "hi-2" in said
-        assert "printf 'hi-" in said
-
-        await app.submit(f"!{command}")
-        await app.wait_for("│ fetch 7%")
-        (app.work / "a").touch()
-        await app.wait_for("… 29,993 more lines above")
-        assert "│ 30000" in app.text
-        (app.work / "b").touch()
-        await app.wait_for("│ over")
-        await app.submit(f"!printf 'load 7%%'; {wait.format('c')}; printf '\\rload 8%%'; {wait.format('d')}")
-        await app.wait_for("│ load 7%")
-        (app.work / "c").touch()
-        await app.wait_for("│ load 8%")
-        assert "│ load 7%" not in app.text
-        (app.work / "d").touch()
-
-        await app.submit("wait for the file")
-        await app.wait_for("Bash until")
-        await app.submit("!mkdir inner && cd inner && echo made-$((1+1))")
-        await app.wait_for("made-2")
-        assert len(server.bodies) == 2, "the model still waits for its command"
-        await app.submit("!touch go; echo also-$((2+2))")
-        await app.wait_for("(in inner)")
-        await app.wait_for("I saw it")
-        said = json.dumps(server.bodies[2]["messages"])
-        assert "made-2" in said
         assert await app.leave() == 0
 
 
@@ -321,61 +248,6 @@ async def test_a_folder_with_its_own_settings_is_asked_about_before_they_apply(t
         assert await app.leave() == 0
 
 
-async def test_a_question_of_the_model_and_its_plan_are_answered(tmp_path: Path) -> None:
-    options = [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]
-    question = {"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": options}
-    async with app_with(
-        tmp_path,
-        reply(call("AskUserQuestion", questions=[question])),
-        reply(call("ExitPlanMode", plan="# The plan\n\n1. paint it")),
-        reply("painted"),
-        arguments=["--permission-mode", "plan"],
-    ) as (app, server):
-        await app.ready()
-        await app.submit("paint it")
-        await app.wait_for("A question for you")
-        assert "2 ○ blue" in app.text
-        await app.answer("2")
-        await requests(app, server, 2)
-        assert "blue" in last_user_text(server)
-        await app.wait_for("Yes, and ask before each edit")
-        assert "The plan" in app.text
-        await app.answer("y")
-        await app.wait_for("painted")
-        await app.wait_for("default mode")
-        assert await app.leave() == 0
-
-
-async def test_a_command_is_allowed_with_words_for_the_model(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply(call("Bash", command="touch made")), reply("noted")) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("Allow once and say what to do next")
-        await app.answer("t")
-        await app.wait_for("What should the agent do next?")
-        await app.submit("now run the tests")
-        await app.wait_for("noted")
-        assert (app.work / "made").exists()
-        content = server.bodies[-1]["messages"][-1]["content"]
-        assert [block["type"] for block in content] == ["tool_result", "text"]
-        assert content[1]["text"] == "[The user approved `Bash touch made` and said:]\nnow run the tests"
-        assert await app.leave() == 0
-
-
-async def test_esc_during_a_compaction_is_reported_in_one_line(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("an answer"), reply(pause(60), say("x"))) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("an answer")
-        await app.submit("/compact")
-        await requests(app, server, 2)
-        await app.press("escape")
-        await app.wait_for("Interrupted.")
-        await app.wait_for("Ask anything")
-        assert "not compacted" not in app.text
-        assert await app.leave() == 0
-
-
 async def test_a_draft_survives_when_the_program_is_killed(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
@@ -389,30 +261,3 @@ async def test_a_draft_survives_when_the_program_is_killed(tmp_path: Path) -> No
 
 
 # ---------------------------------------------------------------------------------------------------------- sub-agents
-
-
-async def test_agents_have_a_block_each_which_escape_stops_and_a_resumed_session_shows_again(tmp_path: Path) -> None:
-    tasks = [
-        call("Task", description=f"Part {name}", prompt=f"PART {name}", subagent_type="explore") for name in ("A", "B")
-    ]
-    replies = (
-        reply("The report of A.", match="PART A"),
-        reply(say("I look."), pause(60), match="PART B"),
-        reply(say("I delegate."), *tasks),
-    )
-    async with app_with(tmp_path, *replies) as (app, _server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("✓ explore-1 Part A · done")
-        await app.wait_for("● explore-2 Part B · running")
-        await app.wait_for("1 agent running")
-        assert "The report of A." in app.text
-        assert "I look." not in app.text
-        await app.press("escape")
-        await app.wait_for("■ explore-2 Part B · stopped")
-        await app.wait_for("Interrupted.")
-        assert await app.leave() == 0
-    async with app_with(tmp_path, arguments=["-c"]) as (app, _server):
-        await app.wait_for("■ explore-2 Part B · stopped")
-        assert "✓ explore-1 Part A · done" in app.text
-        assert await app.leave() == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripts import call, fault, reply, say
+from tests.support.scripts import call, reply
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
@@ -32,36 +32,6 @@ async def test_the_end_of_a_background_command_starts_a_turn_beside_the_draft(tm
         assert await app.leave() == 0
 
 
-async def test_esc_stops_a_turn_that_a_background_command_started(tmp_path: Path) -> None:
-    replies = (BUILD, "Started.", reply(say("I look at it.\n\n"), fault("stall")), "Understood.")
-    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, _server):
-        await app.ready()
-        await app.submit("build it")
-        await app.wait_for("Started.")
-        (app.work / "go").touch()
-        await app.wait_for("I look at it.")
-        await app.press("escape")
-        await app.wait_for("Interrupted.")
-        await app.submit("leave it")
-        await app.wait_for("Understood.")
-        assert await app.leave() == 0
-
-
-async def test_without_the_setting_the_report_comes_with_the_next_prompt(tmp_path: Path) -> None:
-    arguments = (*ALLOWED, "--settings", '{"wakeOnBackground": false}')
-    async with app_with(tmp_path, BUILD, "Started.", "I see.", arguments=arguments) as (app, server):
-        await app.ready()
-        await app.submit("build it")
-        await app.wait_for("Started.")
-        (app.work / "go").touch()
-        await app.wait_for("exit code 0")
-        await app.submit("and now?")
-        await app.wait_for("I see.")
-        assert len(server.bodies) == 3
-        assert "and now?" in json.dumps(server.bodies[-1]["messages"][-1])
-        assert await app.leave() == 0
-
-
 async def test_ctrl_b_sends_a_running_agent_to_the_background_and_its_report_comes_later(tmp_path: Path) -> None:
     agent = call("Task", description="look around", prompt="look", subagent_type="general")
     waiting = call("Bash", command="touch begun; until [ -e go ]; do sleep 0.02; done")
@@ -83,31 +53,4 @@ async def test_ctrl_b_sends_a_running_agent_to_the_background_and_its_report_com
         await app.wait_for("The agent has reported.")
         assert "Continuing because general-1 ended." in app.text
         assert "All is well." in json.dumps(server.bodies[-1]["messages"][-1])
-        assert await app.leave() == 0
-
-
-async def test_esc_leaves_an_agent_that_was_moved_running(tmp_path: Path) -> None:
-    agent = call("Task", description="look around", prompt="look", subagent_type="general")
-    waiting = call("Bash", command="touch begun; until [ -e go ]; do sleep 0.02; done; touch done")
-    replies = (
-        reply(waiting, match="You work on one task"),
-        reply("All is well.", match="You work on one task"),
-        reply(agent),
-        reply(say("I go on.\n\n"), fault("stall")),
-        "Noted.",
-    )
-    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for(lambda: (app.work / "begun").exists())
-        await app.press("ctrl+b")
-        await app.wait_for("I go on.")
-        await app.press("escape")
-        await app.wait_for("Interrupted.")
-        (app.work / "go").touch()
-        await app.wait_for("Agent general-1 completed")
-        assert (app.work / "done").exists()
-        await app.submit("and?")
-        await app.wait_for("Noted.")
-        assert "All is well." in json.dumps(server.bodies[-1]["messages"])
         assert await app.leave() == 0

@@ -53,19 +53,6 @@ async def test_a_command_is_filled_in_and_its_shell_command_run(program: Program
         assert "argument-hint" not in sent
 
 
-async def test_a_shell_command_that_needs_approval_sends_nothing_without_a_user(program: Program) -> None:
-    path = program.home / ".claude/commands/make.md"
-    path.parent.mkdir(parents=True)
-    path.write_text("!`touch made`\nGo on.")
-    async with LoopbackServer() as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "/make")
-        assert ended.code == 1
-        assert "Nothing was sent: `touch made` was not allowed (~/.claude/commands/make.md:1)" in ended.err
-        assert server.bodies == []
-    assert not (program.work / "made").exists()
-
-
 async def test_the_menu_shows_a_command_of_an_untrusted_folder_with_the_reason(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, server):
         await app.ready()
@@ -126,38 +113,3 @@ async def test_an_output_style_is_in_the_system_prompt(program: Program) -> None
         ended = await program.run("-p", "--trust", "--settings", setting, "--output-format", "stream-json", "hi")
         assert ended.frames[0]["output_style"] == "teacher"
     assert "Lead the user to the answer" in json.dumps(server.bodies[0]["system"])
-
-
-async def test_a_command_that_is_saved_while_the_app_runs_is_in_its_menu(tmp_path: Path) -> None:
-    async with app_with(tmp_path, "Good morning.") as (app, server):
-        await app.ready()
-        path = app.home / ".claude/commands/greet.md"
-        path.parent.mkdir(parents=True)
-        path.write_text("---\ndescription: Says hello\n---\nGreet $1 politely.")
-        await app.type("/gree")
-        await app.wait_for("Says hello (user)")
-        await app.type("t Ada\r")
-        await app.wait_for("Good morning.")
-        assert "Greet Ada politely." in json.dumps(server.bodies[-1]["messages"])
-        assert "/greet Ada" in app.text
-        assert "Greet Ada politely." not in app.text, "the expanded prompt is folded"
-        assert "~/.claude/commands/greet.md (1 line)" in app.text
-        assert await app.leave() == 0
-
-
-async def test_plain_mode_asks_about_a_shell_command_and_sends_the_prompt(tmp_path: Path) -> None:
-    async with app_with(tmp_path, "Good morning.", arguments=["--plain"]) as (app, server):
-        path = app.home / ".claude/commands/greet.md"
-        path.parent.mkdir(parents=True)
-        path.write_text("!`touch made && echo Grace`\nGreet her and $1 politely.")
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯") and 2004 in app.modes)
-        await app.submit("/greet Ada")
-        await app.wait_for("Answer:")
-        await app.type("y\r")
-        await app.wait_for("Good morning.")
-        assert "Grace\\nGreet her and Ada politely." in json.dumps(server.bodies[-1]["messages"])
-        assert "Prompt of the command ~/.claude/commands/greet.md (2 lines)" in app.text
-        assert (app.work / "made").exists()
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯") and 2004 in app.modes)
-        await app.press("ctrl+d")
-        assert await app.end() == 0

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.e2e.program import Program
-from tests.support.scripts import call, call_raw, fails, reply, say
+from tests.support.scripts import call, fails, reply, say
 from tests.support.server import LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -178,17 +178,6 @@ async def test_the_turn_limit_is_an_attachment_with_its_numbers(program: Program
     assert '"max_turns_reached"' in stored.read_text()
 
 
-async def test_wrong_usage_ends_before_any_request(program: Program) -> None:
-    async with LoopbackServer(reply(say("never"))) as server:
-        program.talk_to(server.url)
-        for arguments in (["-p", "hi", "--effort", "huge"], ["-p", "hi", "--settings", "missing.json"], ["-p"]):
-            ended = await program.run(*arguments)
-            assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended
-        ended = await program.run("-p", "hi", "--resume", "no-such-session")
-        assert (ended.code != 0, "no-such-session" in ended.err) == (True, True), ended
-        assert server.requests == []
-
-
 async def test_closed_standard_streams_do_not_crash_the_run(program: Program) -> None:
     async with LoopbackServer(reply(say("a")), reply(say("b")), reply(say("c"))) as server:
         program.talk_to(server.url)
@@ -210,21 +199,6 @@ async def test_without_a_home_it_still_answers(program: Program) -> None:
     assert (ended.code, ended.out, "Traceback" in ended.err) == (0, "fine\n", False)
 
 
-async def test_an_error_frame_names_its_kind(program: Program) -> None:
-    async with LoopbackServer(fails(401, "invalid x-api-key", "authentication_error")) as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "hi", "--output-format", "stream-json")
-    (frame,) = [frame for frame in ended.frames if frame["type"] == "assistant"]
-    assert frame["error"] == "authentication_failed"
-    assert frame["message"]["model"] == "<synthetic>"
-
-
-async def test_a_mistyped_command_is_reported_before_anything_starts(program: Program) -> None:
-    ended = await program.run("sesions", "list")
-    assert ended.code == 2
-    assert "Did you mean sessions?" in ended.err
-
-
 async def test_a_command_that_needs_no_model_needs_no_key(program: Program) -> None:
     del program.environ["ANTHROPIC_API_KEY"]
     helped = await program.run("-p", "/help")
@@ -232,23 +206,6 @@ async def test_a_command_that_needs_no_model_needs_no_key(program: Program) -> N
     assert "/undo" in helped.out
     asked = await program.run("-p", "/compact")
     assert asked.code == 1
-
-
-async def test_a_command_of_the_front_end_is_not_available(program: Program) -> None:
-    ended = await program.run("-p", "/copy")
-    assert ended.code == 1
-    assert "/copy is not available here. Start agentcli without -p to use it." in ended.err
-
-
-async def test_a_task_budget_leaves_the_prefix_of_requests_alone(program: Program) -> None:
-    (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
-    path = str(program.work / "a.txt")
-    async with LoopbackServer(reply(call("Read", file_path=path)), reply(say("done"))) as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "look", "--task-budget", "50000")
-        assert ended.code == 0
-        budgets = [body["output_config"]["task_budget"] for body in server.bodies]
-        assert budgets == [{"type": "tokens", "total": 50000}] * 2
 
 
 @pytest.mark.parametrize("status", [500, 429])
@@ -261,15 +218,6 @@ async def test_the_fallback_model_answers_when_retries_are_used_up(program: Prog
         assert [body["model"] for body in server.bodies] == ["claude-sonnet-5-5"] * 2 + ["claude-haiku-5-5"]
         [fallen] = [frame for frame in ended.frames if frame.get("subtype") == "model_fallback"]
         assert (fallen["from_model"], fallen["to_model"]) == ("claude-sonnet-5-5", "claude-haiku-5-5")
-
-
-async def test_output_that_does_not_fit_beside_the_input_is_lowered(program: Program) -> None:
-    said = "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input length"
-    async with LoopbackServer(fails(400, said), reply(say("fits"))) as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "hi")
-        assert (ended.code, ended.out) == (0, "fits\n")
-        assert [body["max_tokens"] for body in server.bodies] == [8192, 5000]
 
 
 async def test_files_that_the_prompt_mentions_are_attached_but_not_those_in_piped_text(program: Program) -> None:
@@ -303,39 +251,6 @@ async def test_a_stream_json_line_attaches_files_unless_the_client_composed_it(p
     assert "content of a" not in json.dumps(first["messages"])
     assert text_of(first["messages"][0]).endswith("/help @a.txt")
     assert "1\\tcontent of a" in json.dumps(second["messages"][-1])
-
-
-async def test_a_call_nested_600_levels_deep_is_refused_and_its_session_resumed(program: Program) -> None:
-    deep = '{"a":' * 600 + "1" + "}" * 600
-    async with LoopbackServer(
-        reply(call_raw("Glob", f'{{"pattern": {deep}}}')), reply("Refused."), reply("Resumed.")
-    ) as server:
-        program.talk_to(server.url)
-        first = await program.run("-p", "go", "--output-format", "json")
-        assert (first.code, first.frames[0]["result"]) == (0, "Refused.")
-        [result] = server.bodies[1]["messages"][-1]["content"]
-        assert (result["type"], result["is_error"]) == ("tool_result", True)
-        second = await program.run("-p", "on", "-c")
-        assert (second.code, second.out, second.err) == (0, "Resumed.\n", "")
-        assert len(server.bodies[2]["messages"]) == 5
-
-
-async def test_a_theme_is_reported_as_unused_in_print_mode(program: Program) -> None:
-    async with LoopbackServer(reply(say("one"))) as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "hi", "--theme", "nope")
-    assert (ended.code, ended.out) == (0, "one\n")
-    assert ended.err == "agentcli: --theme has no effect with -p: themes are for the app.\n"
-
-
-async def test_a_thinking_budget_leaves_room_for_the_answer_also_after_a_cut_reply(program: Program) -> None:
-    async with LoopbackServer(reply("Cut", stop_reason="max_tokens"), reply("Whole.")) as server:
-        program.talk_to(server.url)
-        budget = ("--thinking", "enabled", "--max-thinking-tokens", "30000")
-        ended = await program.run("-p", "think", "--model", "claude-haiku-4-5", *budget)
-        assert (ended.code, ended.out, ended.err) == (0, "Whole.\n", "")
-    sent = [(body["thinking"], body["max_tokens"]) for body in server.bodies]
-    assert sent == [({"type": "enabled", "budget_tokens": 30_000}, tokens) for tokens in (38_192, 64_000)]
 
 
 async def test_a_model_with_1m_means_that_model_or_is_refused(program: Program) -> None:

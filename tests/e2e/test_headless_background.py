@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.e2e.program import Ended, Program, processes_in
-from tests.support.scripts import call, fails, pause, reply, say, think
+from tests.support.scripts import call, pause, reply, say
 from tests.support.server import LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -101,25 +101,6 @@ async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Progra
     assert processes_in(program.work) == []
 
 
-async def test_a_run_that_polls_beside_a_background_command_goes_on_after_a_notice(program: Program) -> None:
-    polls = [reply(call("Bash", command="cat state"))] * 12
-    async with LoopbackServer(reply(LASTING), *polls, "Given up.") as server:
-        program.talk_to(server.url)
-        (program.work / "state").write_text("not yet")
-        ended = await program.run("-p", "wait for it", *ALLOWED)
-    assert (ended.code, ended.out) == (0, "Given up.\n")
-    assert "Bash has returned the same result 10 times in a row" in json.dumps(server.bodies[11]["messages"])
-
-
-async def test_the_same_call_without_anything_to_wait_for_still_ends_a_run(program: Program) -> None:
-    async with LoopbackServer(*[reply(call("Bash", command="cat state"))] * 4) as server:
-        program.talk_to(server.url)
-        (program.work / "state").write_text("the same")
-        ended = await program.run("-p", "look", *ALLOWED)
-    assert ended.code == 1
-    assert "The model was warned and did it again." in ended.err
-
-
 async def test_a_resumed_session_reports_each_command_and_no_id_repeats(program: Program) -> None:
     replies = [reply(LASTING), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
     async with LoopbackServer(*replies, reply(say("I see.")), reply(say("Yes."))) as server:
@@ -154,35 +135,3 @@ async def test_a_resumed_session_reports_the_exit_code_of_an_ended_command(progr
 
 
 # ------------------------------------------------------------------------------------------------ stream-json
-
-
-async def test_the_frames_of_a_message_have_its_usage_and_the_last_one_all_of_it(program: Program) -> None:
-    usage = {"input_tokens": 70, "output_tokens": 41, "cache_read_input_tokens": 9}
-    # Without a tool call, which begins before the end of its message and may even be done by then.
-    first = reply(think("hm"), say("I look."), say("Done."), usage=usage)
-    for partial in ((), ("--include-partial-messages",)):
-        async with LoopbackServer(first) as server:
-            program.talk_to(server.url)
-            ended = await program.run("-p", "go", "--output-format", "stream-json", "--verbose", *partial)
-        frames = [frame for frame in ended.frames if frame["type"] in ("assistant", "user", "result")]
-        assert [frame["type"] for frame in frames] == ["assistant"] * 3 + ["result"]
-        used = [frame["message"]["usage"] for frame in frames if frame["type"] == "assistant"]
-        assert all((each["input_tokens"], each["cache_read_input_tokens"]) == (70, 9) for each in used)
-        assert used[2]["output_tokens"] == 41
-        assert frames[-1]["usage"]["output_tokens"] == 41
-        if partial:
-            kinds = [frame.get("event", frame)["type"] for frame in ended.frames]
-            last = max(place for place, kind in enumerate(kinds) if kind == "assistant")
-            assert last < len(kinds) - 1 - kinds[::-1].index("message_stop"), "before the end of its message"
-
-
-async def test_every_error_has_its_message_in_result_too(program: Program) -> None:
-    async with LoopbackServer(fails(400, "no such thing"), reply(call("Glob", pattern="*"))) as server:
-        program.talk_to(server.url)
-        api = await program.run("-p", "go", "--output-format", "json")
-        turns = await program.run("-p", "go", "--output-format", "json", "--max-turns", "1")
-    for ended, subtype in ((api, "error_during_execution"), (turns, "error_max_turns")):
-        [frame] = ended.frames
-        assert (ended.code, frame["subtype"], frame["is_error"]) == (1, subtype, True)
-        assert frame["errors"]
-        assert frame["result"] == "\n".join(frame["errors"])

@@ -111,25 +111,6 @@ async def test_a_projects_hook_runs_only_as_it_was_trusted(program: Program) -> 
         assert log.read_text() == "one\ntwo\n"
 
 
-async def test_a_stop_hook_keeps_the_model_going(program: Program) -> None:
-    command = "[ -e stopped ] || { touch stopped; echo 'Run the tests first.' >&2; exit 2; }"
-    async with LoopbackServer("Done.", "Tests pass.") as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "go", *FLAGS, "--settings", json.dumps(hooks("Stop", command)))
-        assert json.loads(ended.out)["result"] == "Tests pass."
-        assert "Run the tests first." in json.dumps(server.requests[1].body["messages"])
-
-
-async def test_texts_of_several_hooks_are_apart(program: Program) -> None:
-    value = hooks("UserPromptSubmit", "echo 'Be brief.'")
-    value["hooks"]["UserPromptSubmit"][0]["hooks"].append({"type": "command", "command": "echo 'Be kind.'"})
-    async with LoopbackServer("Hi.") as server:
-        program.talk_to(server.url)
-        await program.run("-p", "hello", *FLAGS, "--settings", json.dumps(value))
-        texts = [block["text"] for block in server.requests[0].body["messages"][-1]["content"]]
-    assert any("Be brief.\n\nBe kind." in text for text in texts)
-
-
 async def test_a_blocked_prompt_fails_the_run_without_a_request(program: Program) -> None:
     command = "grep -q password && { echo 'No secrets.' >&2; exit 2; }"
     async with LoopbackServer("Never.") as server:
@@ -162,16 +143,6 @@ async def test_a_failed_run_prints_its_result_and_then_waits_for_its_stop_failur
         assert (await stuck.finish()).code == 128 + signal.SIGINT
         assert not (program.work / "failed.json").exists()
     os.close(held)
-
-
-async def test_the_session_starts_and_ends_with_its_hooks(program: Program) -> None:
-    value = {"hooks": {**hooks("SessionStart", "echo 'Be brief.'")["hooks"]}}
-    value["hooks"] |= hooks("SessionEnd", "cat > ended.json")["hooks"]
-    async with LoopbackServer("Hi.") as server:
-        program.talk_to(server.url)
-        await program.run("-p", "hello", *FLAGS, "--settings", json.dumps(value))
-        assert "Be brief." in json.dumps(server.requests[0].body["messages"])
-    assert json.loads((program.work / "ended.json").read_text())["reason"] == "other"
 
 
 async def test_the_example_of_the_guide_works(program: Program) -> None:

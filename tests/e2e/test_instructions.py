@@ -46,15 +46,3 @@ async def test_a_line_is_added_to_the_chosen_file_and_reaches_the_model_once_als
         assert await app.leave() == 0
     resumed = json.dumps(server.bodies[-1]["messages"])
     assert (resumed.count("be brief"), resumed.count("always run make check")) == (1, 1)
-
-
-async def test_in_plain_mode_a_line_that_goes_into_no_file_stays_in_the_prompt(tmp_path: Path) -> None:
-    async with app_with(tmp_path, arguments=["--plain"]) as (app, _server):
-        await app.wait_for(lambda: app.text.rstrip().endswith("\n❯"))
-        await app.submit("# always run make check")
-        await app.wait_for("Which one")
-        await app.press("enter")
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯ # always run make check"))
-        await app.press("ctrl+c", "ctrl+d")
-        assert await app.end() == 0
-    assert not (app.work / "AGENTS.md").exists()

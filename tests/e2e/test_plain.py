@@ -111,24 +111,6 @@ async def test_text_typed_during_startup_is_sent_later_and_new_lines_and_pastes_
         assert await leave(app) == 0
 
 
-async def test_a_tool_is_one_line_with_the_end_of_its_output_and_a_limit_of_turns_one_sentence(tmp_path: Path) -> None:
-    command = "seq 1 30"
-    async with app_with(
-        tmp_path,
-        *(reply(call("Bash", command=command)), reply("done")),
-        *(reply(call("Glob", pattern="*")), reply(call("Glob", pattern="*.py"))),
-        arguments=[*PLAIN, "--max-turns", "2", "--allowed-tools", "Bash(seq *)", "--", "go"],
-    ) as (app, _server):
-        await app.wait_for("of the context")
-        assert f"* Bash {command}" in app.text
-        assert "… 22 more lines above" in app.text
-        assert "\n  30\n" in app.text
-        await prompted(app)
-        await app.submit("go")
-        await app.wait_for("Stopped at the turn limit.")
-        assert await leave(app) == 0
-
-
 # ---------------------------------------------------------------------------------------------------------- permissions
 
 
@@ -199,23 +181,6 @@ async def test_a_change_is_shown_completely_before_it_is_made_and_again_only_by_
         await app.wait_for(lambda: re.search(rb"\x1b\[[\d;]*m\+line 30", app.raw[app.raw.rindex(b"/dev/null") :]))
         await app.submit("/diff all")
         await app.wait_for("not in a git repository")
-        assert await leave(app) == 0
-
-
-async def test_text_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path, reply(pause(0.5), call("Bash", command="touch it")), reply("done"), arguments=PLAIN
-    ) as (app, server):
-        await prompted(app)
-        await app.submit("go")
-        await app.wait_for(lambda: server.bodies)
-        await app.type("y")
-        await asked(app)
-        await app.submit("n")
-        await app.wait_for("of the context")
-        assert not (app.work / "it").exists()
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it is kept in the next prompt
-        await app.press("ctrl+u")
         assert await leave(app) == 0
 
 
@@ -361,45 +326,6 @@ async def test_slash_commands_and_shell_lines_with_their_progress_work_in_plain_
         assert await app.end() == 0
 
 
-async def test_a_shell_line_does_not_wait_for_the_working_model(tmp_path: Path) -> None:
-    wait = call("Bash", command="while ! [ -e inner/go ]; do sleep 0.02; done")
-    arguments = [*PLAIN, "--allowedTools", "Bash"]
-    async with app_with(tmp_path, reply(wait), reply("I saw it"), arguments=arguments, rows=40) as (app, server):
-        await prompted(app)
-        await app.submit("wait for the file")
-        await app.wait_for("* Bash while")
-        await app.submit("!mkdir inner && cd inner && echo made-$((1+1))")
-        await app.wait_for("made-2")
-        assert len(server.bodies) == 1, "the model still waits for its command"
-        await app.submit("!touch go; echo also-$((2+2))")
-        await app.wait_for("(in inner)")
-        await app.wait_for("I saw it")
-        said = json.dumps(server.bodies[1]["messages"])
-        assert "made-2" in said
-        await prompted(app)
-        await app.submit("/exit")
-        assert await app.end() == 0
-
-
-async def test_continuing_shows_the_end_of_the_old_conversation(tmp_path: Path) -> None:
-    async with app_with(tmp_path, *(f"answer {number}" for number in range(4)), arguments=PLAIN) as (app, _server):
-        for number in range(4):
-            await prompted(app)
-            await app.submit(f"question {number}")
-            await app.wait_for(f"answer {number}")
-        assert await leave(app) == 0
-    async with app_with(tmp_path, reply("and on"), arguments=[*PLAIN, "-c"]) as (app, server):
-        await prompted(app)
-        assert "messages before" in app.text
-        assert "> question 3" in app.text
-        assert "answer 3" in app.text
-        assert "question 1" not in app.text
-        await app.submit("go on")
-        await app.wait_for("and on")
-        assert "question 0" in json.dumps(server.bodies[-1])
-        assert await leave(app) == 0
-
-
 async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_one(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("the old answer"), reply("new one"), arguments=PLAIN, rows=50) as (app, server):
         await prompted(app)
@@ -421,30 +347,6 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
         assert await leave(app) == 0
 
 
-async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None:
-    summary, long = "<summary>All that mattered.</summary>", "many words " * 3_000
-    async with app_with(tmp_path, reply(say(long, chunk=2_000)), summary, summary, arguments=PLAIN, rows=50) as (
-        app,
-        _,
-    ):
-        await prompted(app)
-        await app.submit("a question")
-        await app.wait_for("of the context")
-        await prompted(app)
-        await app.submit("/compact")
-        await app.wait_for("Replace the conversation with this summary?")
-        await asked(app)
-        assert "All that mattered." in app.text
-        await app.submit("n")
-        await app.wait_for("The conversation is unchanged")
-        await prompted(app)
-        await app.submit("/compact")
-        await asked(app)
-        await app.submit("y")
-        await app.wait_for("--- compacted")
-        assert await leave(app) == 0
-
-
 async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=[*PLAIN, "--continue"]) as (app, _server):
         assert await app.end() == 1
@@ -454,27 +356,6 @@ async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path
         assert await app.end() == 2
         assert app.is_restored
         assert "--session-id must be a UUID" in app.text
-
-
-_PROMPT_AFTER_THE_ENGINE = """
-import asyncio
-from agentcli.plain import start
-prompted = start.Plain._read_prompt
-async def later(plain, draft):
-    await asyncio.wait([plain._opening])
-    return await prompted(plain, draft)
-start.Plain._read_prompt = later
-from agentcli.__main__ import main
-main()
-"""
-
-
-async def test_a_startup_failure_before_the_first_prompt_ends_the_session_too(tmp_path: Path) -> None:
-    command = ("-c", _PROMPT_AFTER_THE_ENGINE)
-    async with app_with(tmp_path, arguments=[*PLAIN, "--session-id", "x"], command=command) as (app, _server):
-        assert await app.end() == 2
-        assert "--session-id must be a UUID" in app.text
-        assert app.is_restored
 
 
 # ------------------------------------------------------------------------------------------------- other terminals
@@ -556,27 +437,6 @@ async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Pa
         assert app.is_restored
     assert b"\x1b" not in app.raw
     assert b"\x9b" not in app.raw
-
-
-async def test_lines_sent_before_a_question_do_not_answer_it_on_a_terminal_without_a_name(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path,
-        reply(pause(0.5), call("Bash", command="touch it")),
-        reply("done"),
-        environ={"TERM": ""},
-    ) as (app, server):
-        await prompted(app)
-        await app.submit("go")
-        await app.wait_for(lambda: server.bodies)
-        await app.submit("y")
-        await app.wait_for("Queued: y")
-        await asked(app)
-        await app.submit("n")
-        await app.wait_for("of the context")
-        assert not (app.work / "it").exists()
-        assert await leave(app) == 0
-        assert app.is_restored
-    assert b"\x1b" not in app.raw
 
 
 async def test_the_setting_selects_plain_mode_or_the_app_which_share_one_history(tmp_path: Path) -> None:

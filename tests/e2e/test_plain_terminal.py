@@ -84,45 +84,6 @@ async def test_closing_the_window_ends_the_program_and_its_children(tmp_path: Pa
         await app.wait_for(lambda: not processes_in(app.work))
 
 
-async def test_a_background_command_is_reported_above_the_prompt(tmp_path: Path) -> None:
-    command = "while [ ! -e go ]; do sleep 0.05; done"
-    async with app_with(
-        tmp_path,
-        reply(call("Bash", command=command, run_in_background=True)),
-        reply("it runs"),
-        arguments=[*PLAIN, "--dangerously-skip-permissions", "begin it"],
-    ) as (app, _server):
-        await app.wait_for("of the context")
-        await app.wait_for("❯")
-        await app.type("being typed")
-        await app.wait_for("❯ being typed")
-        (app.work / "go").touch()
-        await app.wait_for("completed")
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯ being typed"))
-        await app.press("ctrl+u", "ctrl+d")
-        assert await app.end() == 0
-
-
-async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path,
-        reply(call("Bash", command="touch started; sleep 60")),
-        reply("it goes on"),
-        arguments=[*PLAIN, "--allowed-tools", "Bash", "--", "go"],
-    ) as (app, _server):
-        await app.wait_for((app.work / "started").exists)
-        too_early = "No running command"
-        await app.press("ctrl+b")
-        await app.wait_for(lambda: "it goes on" in app.text or too_early in app.text)
-        if too_early in app.text:
-            # The command was quicker than the program that started it.
-            await app.press("ctrl+b")
-        await app.wait_for("it goes on")
-        assert await leave(app) == 0
-        assert "Stopped 1 background task: bash_1 (touch started; sleep 60)" in app.text
-        assert "agentcli -r" in app.text
-
-
 async def notified(app: TerminalProgram) -> None:
     """Until the prompt is back below the notice: while a notice is printed Enter is not read as a key."""
     await app.wait_for(lambda: PROMPT_MARK in app.text.partition("/login connects one")[2])
@@ -179,18 +140,6 @@ async def test_a_flood_of_output_and_a_large_paste_are_handled(tmp_path: Path) -
         assert b"line 799 of many" in app.raw
         assert "pasted " * 999 in last_user_text(server)
         assert await leave(app) == 0
-
-
-async def test_esc_works_while_a_reply_floods_in(tmp_path: Path) -> None:
-    flood = "".join(f"line {number} of many\n\n" for number in range(100_000))
-    async with app_with(tmp_path, reply(say(flood, chunk=2_000)), arguments=PLAIN) as (app, _server):
-        await prompted(app)
-        await app.submit("go")
-        await app.wait_for("of many")
-        await app.press("escape")
-        await app.wait_for("Interrupted.")
-        assert await leave(app) == 0
-    assert b"line 99999 of many" not in app.raw
 
 
 async def test_the_prompt_text_survives_the_end_of_the_program(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from tests.e2e.program import Program
 from tests.e2e.test_plain import PLAIN, leave, prompted
 from tests.support.scripts import call, reply
-from tests.support.server import LoopbackServer
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
@@ -87,26 +86,3 @@ async def test_a_server_added_in_another_terminal_reaches_the_running_session(tm
         assert (await program.run("mcp", "remove", "small")).code == 0
         await app.wait_for("MCP servers reloaded: removed: small.")
         assert await leave(app) == 0
-
-
-async def test_a_headless_run_follows_files_between_its_prompts(program: Program) -> None:
-    log, turn = program.work / "hook.log", (reply(call("Bash", command="true")), "Done.")
-    own = program.home / ".config/agentcli/settings.json"
-    flags = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", *FLAGS)
-    async with LoopbackServer(*turn * 3) as server:
-        program.talk_to(server.url)
-        running = await program.start(*flags)
-        running.say("one")
-        await running.frame("result")
-        save(own, hook(f"echo ran >> {log}"))
-        running.say("two")
-        await running.frame("result")
-        assert log.read_text() == "ran\n"
-        own.unlink()
-        running.say("three")
-        await running.frame("result")
-        running.end_input()
-        ended = await running.finish()
-    assert log.read_text() == "ran\n"
-    assert "Hooks reloaded: +1 PreToolUse." in ended.out
-    assert "Hooks reloaded: −1 PreToolUse." in ended.out

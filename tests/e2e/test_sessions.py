@@ -107,16 +107,3 @@ async def test_a_session_in_use_is_refused_or_forked(program: Program) -> None:
         assert forked.code == 0, forked.err
         busy.signal(signal.SIGTERM)
         await busy.finish()
-
-
-async def test_an_unknown_session_is_one_sentence(program: Program) -> None:
-    async with LoopbackServer() as server:
-        program.talk_to(server.url)
-        ended = await program.run("-p", "-r", "00000000-0000-4000-8000-000000000000", "x")
-        assert ended.code == 1
-        assert "No conversation found" in ended.err
-        ended = await program.run("-p", "-r", "nosuch", "x")
-        assert "No conversation found with this ID or name: nosuch. See `agentcli sessions list`." in ended.err
-        ended = await program.run("-p", "-c", "x")
-        assert ended.code == 1
-        assert server.bodies == []

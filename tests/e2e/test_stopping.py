@@ -92,22 +92,6 @@ async def test_a_reader_that_leaves_stops_the_run_and_its_children(program: Prog
     assert await until_gone(program.work) == ()
 
 
-async def test_an_interrupt_request_ends_the_submission_and_the_next_works(program: Program) -> None:
-    async with LoopbackServer(reply(say("text"), fault("stall")), reply(say("again"))) as server:
-        program.talk_to(server.url)
-        running = await program.start(*STREAM[2:], "--input-format", "stream-json")
-        running.say("one")
-        while (await running.frame("stream_event"))["event"]["type"] != "content_block_delta":
-            pass
-        running.send({"type": "control_request", "request_id": "r1", "request": {"subtype": "interrupt"}})
-        assert (await running.frame("control_response"))["response"]["subtype"] == "success"
-        assert (await running.frame("result"))["is_error"] is True
-        running.say("two")
-        assert (await running.frame("result"))["result"] == "again"
-        running.end_input()
-        assert (await running.finish()).code == 0
-
-
 async def _exists(program: Program, name: str) -> None:
     while not (program.work / name).exists():
         await _pause(0.01)

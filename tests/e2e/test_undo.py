@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.messages import Json
-from tests.e2e.test_plain import PLAIN, asked, leave, prompted
 from tests.support.scripts import call, pause, reply, say
 from tests.support.terminal import app_with
 
@@ -15,53 +14,6 @@ pytestmark = pytest.mark.anyio
 
 WRITE = reply(call("Edit", file_path="notes.txt", old_string="two", new_string="TWO"))
 READ = reply(call("Read", file_path="notes.txt"))
-
-
-async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
-    arguments = [*PLAIN, "--allowed-tools", "Edit"]
-    async with app_with(tmp_path, READ, WRITE, reply("improved"), arguments=arguments) as (app, _server):
-        notes = app.work / "notes.txt"
-        notes.write_text("one\ntwo\nthree\n")
-        await prompted(app)
-        await app.submit("improve it")
-        await app.wait_for("improved")
-        notes.write_text("one\nmine\nthree\n")
-        await prompted(app)
-        await app.submit("/undo")
-        await app.wait_for("Undo: you changed notes.txt too")
-        await asked(app)
-        for shown in ("Line 2, as it is now:", "| mine", "Before “improve it”:", "| two", "keep my lines"):
-            assert shown in app.text
-        await app.submit("r")
-        await app.wait_for("1 file restored")
-        assert notes.read_text() == "one\ntwo\nthree\n"
-        assert await leave(app) == 0
-
-
-async def test_keeping_the_users_lines_leaves_the_changes_of_an_older_prompt_alone(tmp_path: Path) -> None:
-    replies = [
-        reply(call("Write", file_path="older.txt", content="x\n")),
-        reply("made"),
-        READ,
-        WRITE,
-        reply("improved"),
-    ]
-    async with app_with(tmp_path, *replies, arguments=["--permission-mode", "acceptEdits"]) as (app, _server):
-        notes = app.work / "notes.txt"
-        notes.write_text("one\ntwo\nthree\n")
-        await app.ready()
-        await app.submit("make it")
-        await app.wait_for("◆ made")
-        await app.submit("improve it")
-        await app.wait_for("◆ improved")
-        notes.write_text("one\nmine\nthree\n")
-        await app.submit("/undo")
-        await app.wait_for("Keep my lines")
-        await app.answer("k")
-        await app.wait_for("notes.txt: left alone, you kept your lines")
-        assert notes.read_text() == "one\nmine\nthree\n"
-        assert (app.work / "older.txt").exists()
-        assert await app.leave() == 0
 
 
 async def test_the_app_names_a_prompt_that_was_steered_in_undoes_one_sent_later_alone_and_asks_with_both_versions(

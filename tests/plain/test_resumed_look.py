@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +19,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.plain import printer as replay
 from agentcli.plain.session import PlainSession
 from agentcli.plain.writer import BareWriter
-from agentcli.session import recent_messages
-from agentcli.session.history import NOT_KEPT
-from agentcli.session.load import LoadedSession
-from agentcli.session.recent_messages import EarlierPart
 from tests.plain.asked import ScriptedReader
-from tests.support.fakes import collect
 from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
 
 PARSER = "def head(text, end):\n    return text[0 : end - 1]\n"
@@ -143,52 +134,6 @@ def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> No
     assert "> !echo mine; exit 4" in "".join(again)
 
 
-async def drain(work: AsyncGenerator[ev.Event, None]) -> None:
-    async with aclosing(work) as events:
-        async for _event in events:
-            pass
-
-
-def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-
-    async def run() -> None:
-        engine = build_engine(options(tmp_path, "Done."))
-        await drain(engine.submit("look"))
-        await engine.aclose()
-        for interactive in (True, False):
-            resumed = build_engine(replace(options(tmp_path, resume=engine.session_id), interactive=interactive))
-            assert bool(resumed.session.resumed.history) is interactive
-            assert [message.text for message in resumed.messages] == ["look", "Done."]
-            await resumed.aclose()
-
-    asyncio.run(run())
-
-
-def test_the_beginning_of_a_very_long_command_output_is_printed_again(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-
-    async def lengthy() -> AsyncGenerator[ev.Event, None]:
-        yield ev.NoticeRaised(text="+ a line\n" * 1_000_000, code="command")
-
-    async def run() -> tuple[str, int]:
-        engine = build_engine(options(tmp_path, "Done."))
-        await drain(engine.submit("look"))
-        await drain(engine.perform(lengthy()))
-        await engine.aclose()
-        [path] = tmp_path.rglob(f"{engine.session_id}.jsonl")
-        resumed = build_engine(options(tmp_path, resume=engine.session_id))
-        again: list[str] = []
-        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
-        await resumed.aclose()
-        return "".join(again), path.stat().st_size
-
-    text, size = asyncio.run(run())
-    assert "+ a line" in text
-    assert NOT_KEPT in text
-    assert size < 200_000
-
-
 def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
     """The rows equal those of formatting everything, with the cost of the session so far."""
     (tmp_path / "project").mkdir()
@@ -221,37 +166,3 @@ def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
     assert shown == live[live.index("> prompt 4") :]
     assert "so far)" in "".join(shown)
     assert set(titles) <= {"4.txt", "5.txt"}
-
-
-def test_a_long_session_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "project").mkdir()
-    used = {"input_tokens": 4_000}
-    answers = [reply(f"Answer {number}. " + "word " * 300, usage=used) for number in range(2)]
-    replies = [*answers, "A summary.", reply("Since.", usage=used)]
-    threads: list[threading.Thread] = []
-    sections = EarlierPart.sections
-
-    def reading(part: EarlierPart) -> Iterator[LoadedSession]:
-        threads.append(threading.current_thread())
-        return sections(part)
-
-    async def run() -> list[str]:
-        engine = build_engine(options(tmp_path, *replies))
-        async with engine:
-            for prompt in ("first", "second"):
-                await collect(engine.submit(prompt))
-            await collect(engine.compact())
-            await collect(engine.submit("third"))
-        printed: list[str] = []
-        async with build_engine(options(tmp_path, resume=engine.session_id)) as resumed:
-            BareWriter(printed.append).write(await replay.past_of(resumed))
-        return printed
-
-    for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
-        monkeypatch.setattr(recent_messages, name, value)
-    monkeypatch.setattr(EarlierPart, "sections", reading)
-    monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)
-    printed = "".join(asyncio.run(run()))
-    assert "> first" in printed
-    assert len(threads) == 1
-    assert threading.main_thread() not in threads

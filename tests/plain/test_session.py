@@ -19,9 +19,9 @@ from agentcli.mcp.servers import McpServers
 from agentcli.plain.session import PlainSession, context_used
 from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
-from tests.plain.asked import ESC, FOREVER, ScriptedReader
+from tests.plain.asked import FOREVER, ScriptedReader
 from tests.support.fakes import Bench, FakeTool, bench
-from tests.support.scripts import call, pause, reply, say, think
+from tests.support.scripts import call, pause, reply, say
 from tests.support.subagents import WORKER, agent_bench, task
 from tests.support.virtual import run_virtual
 
@@ -78,43 +78,6 @@ def test_the_context_share_is_rounded_as_in_the_app(used: int, said: str) -> Non
     outlook = SimpleNamespace(tokens=used, window=1_000_000)
     engine: Any = SimpleNamespace(context=SimpleNamespace(outlook=lambda: outlook))
     assert context_used(engine) == f"{said} of the context"
-
-
-@played
-async def test_everything_that_follows_a_prompt_is_printed_in_order() -> None:
-    async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[FakeTool()]) as desk:
-        await desk.session.run("go")
-        words = ["thought for", "I look.", "* Look", "looked", "Done.", "= 0.0 s · 2 turns"]
-        places = [desk.text.index(word) for word in words]
-        assert places == sorted(places)
-
-
-@played
-async def test_esc_is_confirmed_at_once_and_later_output_is_not_printed() -> None:
-    async with Desk(reply(say("Hello, this goes on"), pause(60), "and on"), "Second.") as desk:
-        running = desk.start("go")
-        await desk.until(lambda: "Hello" in desk.text)
-        desk.session.interrupt()
-        assert "Interrupted." in desk.text
-        await running
-        await desk.session.run("again")
-        assert "and on" not in desk.text
-        assert "Second." in desk.text
-        assert desk.text.count("Interrupted.") == 1
-
-
-@played
-async def test_a_tool_that_ignores_the_abort_is_cancelled_before_the_next_prompt() -> None:
-    deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
-    async with Desk(reply(call("Deaf")), "Next.", tools=[deaf]) as desk:
-        running = desk.start("go")
-        await desk.until(lambda: deaf.runs)
-        desk.session.interrupt()
-        await running
-        began = asyncio.get_running_loop().time()
-        await desk.session.run("again")
-        assert 1 < asyncio.get_running_loop().time() - began < 10
-        assert "Next." in desk.text
 
 
 @played
@@ -176,18 +139,6 @@ async def test_a_question_holds_back_everything_else_until_it_has_its_answer() -
 
 
 @played
-async def test_a_denial_reaches_the_model_and_esc_stops_the_work() -> None:
-    for answer, requests in (("n not that", 2), (ESC, 1)):
-        touch = asking_tool()
-        async with Desk(reply(call("Touch")), "I see.", tools=[touch], **SOMEBODY, answers=(answer,)) as desk:
-            await desk.session.run("go")
-            assert not touch.runs
-            assert len(desk.bench.requests) == requests
-            assert ("not that" in str(desk.bench.requests[-1])) == (answer != ESC)
-            assert ("Interrupted." in desk.text) == (answer == ESC)
-
-
-@played
 async def test_a_signal_closes_an_open_question() -> None:
     async with Desk(reply(call("Touch")), tools=[asking_tool()], **SOMEBODY, answers=(FOREVER,)) as desk:
         running = desk.start("go")
@@ -197,34 +148,6 @@ async def test_a_signal_closes_an_open_question() -> None:
         assert "Interrupted." in desk.text
         assert desk.session.engine is not None
         await desk.until(lambda: desk.session.engine is not None and not desk.session.engine.running)
-
-
-@played
-async def test_several_questions_come_one_after_the_other() -> None:
-    first, second = asking_tool(), asking_tool()
-    second.name = "Other"
-    async with Desk(
-        reply(call("Touch"), call("Other")),
-        "Done.",
-        tools=[first, second],
-        **SOMEBODY,
-        answers=("y", "y"),
-    ) as desk:
-        await desk.session.run("go")
-        assert first.runs
-        assert second.runs
-        assert desk.text.index("Use Touch?") < desk.text.index("Use Other?")
-
-
-@played
-async def test_esc_at_the_moment_of_sending_runs_nothing() -> None:
-    async with Desk("never asked for") as desk:
-        running = desk.start("go")
-        await asyncio.sleep(0)
-        desk.session.interrupt()
-        await running
-        await desk.until(lambda: desk.session.engine is not None and not desk.session.engine.running)
-        assert "never asked for" not in desk.text
 
 
 @played
