@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.assemble import Options
+from agentcli.assemble.environment import Environment
 from agentcli.commands.line import run_command
+from agentcli.config.trust import TrustState, TrustStore
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.sandbox.linux import probe
@@ -77,3 +81,25 @@ async def test_a_planted_file_takes_no_folder_of_the_user_out_of_undo(contained:
         assert not data.exists()
         await collect(run_command(session.engine, "undo", ""))
     assert data.read_text() == "years of work"
+
+
+async def test_a_plugin_that_is_swapped_after_the_check_of_trust_does_not_run(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, ran = contained.path / ".agentcli" / "plugins" / "swapped.py", contained.root / "ran"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("# as it was trusted\n")
+    check = TrustStore.state
+
+    def swap(self: TrustStore, cwd: Path) -> TrustState:
+        found = check(self, cwd)
+        plugin.write_text(f"open({str(ran)!r}, 'w')\n")
+        return found
+
+    store = Environment(Options(cwd=contained.path, environ=contained.environ)).trust
+    store.trust(store.state(contained.path))
+    monkeypatch.setattr(TrustStore, "state", swap)
+    async with contained.session(trust=False) as session:
+        await session.run(no)
+    assert "open" in plugin.read_text()
+    assert not ran.exists()

@@ -119,7 +119,7 @@ async def test_suspending_restores_the_terminal_and_continuing_repaints_the_app(
 
 _CRASHING = """
 def fail(*_, **__):
-    raise RuntimeError("boom")
+    raise RuntimeError("boom sk-ant-api03-abcdefghijklmnop")
 {patch}
 from agentcli.__main__ import main
 main()
@@ -148,6 +148,8 @@ async def test_a_crash_restores_the_terminal_and_names_the_report(tmp_path: Path
         report = next(app.home.rglob("agentcli-crash-*.txt"))
         assert str(report) in told
         assert "RuntimeError: boom" in report.read_text()
+        assert "abcdefghijklmnop" not in report.read_text() + told
+        assert report.stat().st_mode & 0o777 == 0o600
 
 
 # ------------------------------------------------------------------------------------------- terminals that do little
