@@ -168,13 +168,6 @@ def test_a_bare_repository_among_the_files_may_run_programs(tree: Path) -> None:
     assert why_asked("cd src && git status", tree) == ""
 
 
-def test_files_that_choose_the_program_make_it_ask(tree: Path) -> None:
-    (tree / "rust-toolchain.toml").write_text('[toolchain]\npath = "evil"')
-    assert "rust-toolchain.toml" in why_asked("cargo --version", tree)
-    assert "rust-toolchain.toml" in why_asked("cd src && rustc --version", tree)
-    assert why_asked("python3 --version", tree) == ""
-
-
 def test_a_pattern_shows_nothing_that_a_rule_hides(tree: Path) -> None:
     assert why_asked("cat *.txt", tree) == ""
     assert why_asked("cat *.txt", tree, hides=True) != ""
@@ -201,25 +194,6 @@ def test_anything_that_git_could_treat_as_a_repository_makes_it_ask(names: tuple
     for name in names:
         (trap / name).symlink_to("nowhere")
     assert "bare repository" in why_asked("git -C src/trap status", tree)
-
-
-@pytest.mark.parametrize(
-    ("name", "program"),
-    [(".python-version", "python3"), (".nvmrc", "node"), (".ruby-version", "ruby"), (".java-version", "java")],
-)
-def test_version_files_choose_the_program(name: str, program: str, tree: Path) -> None:
-    assert why_asked(f"{program} --version", tree) == ""
-    (tree / name).write_text("x")
-    assert name in why_asked(f"{program} --version", tree)
-
-
-def test_a_module_or_a_package_may_choose_the_program(tree: Path) -> None:
-    (tree / "go.mod").write_text("toolchain x")
-    assert "go.mod" in why_asked("go version", tree)
-    (tree / "package.json").write_text('{"name": "x"}')
-    assert why_asked("node --version", tree) == ""
-    (tree / "package.json").write_text('{"volta": {"node": "1"}}')
-    assert "package.json" in why_asked("node --version", tree)
 
 
 def test_a_program_among_the_files_of_the_project_is_not_the_known_one(tree: Path) -> None:

@@ -15,7 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.programs import folder_objection, own_program
 from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
-from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED
 from agentcli.shell.commands.word_values import NotResolved, depends_on_place, known_words, resolved
 from agentcli.shell.parser.programs import (
     WRAPPERS,
@@ -404,7 +404,7 @@ def objection_here(
 def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
     """Reason why files named by a command in one folder need approval."""
     if place.in_scratch(folder) and not place.holds(folder):
-        if words[0] == "git" or words[0] in STEERED_BY:
+        if words[0] == "git" or words[0] in STEERED:
             return f"files in the temp folder can decide what {words[0]} runs"
         # In the sandbox the parent folder differs from the one outside.
         if any(".." in word for word in words[1:]):

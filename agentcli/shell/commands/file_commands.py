@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.command_parts import CommandPart
 from agentcli.shell.commands.read_only import sed_only_prints
-from agentcli.shell.commands.read_only_table import STEERED_BY
+from agentcli.shell.commands.read_only_table import STEERED
 from agentcli.shell.git_config import steers_git
 from agentcli.shell.paths import expanded_pattern
 
@@ -249,7 +249,7 @@ class EarlierEffects:
         if program == "git":
             return not self._moved and not self._steers_git
         # New folders, files and contents do not redirect a path, but these programs depend on which files exist.
-        return not self._moved and program not in STEERED_BY
+        return not self._moved and program not in STEERED
 
     def _written(self, part: CommandPart, *, changes: bool) -> list[str]:
         paths: list[str] = []

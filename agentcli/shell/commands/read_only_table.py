@@ -241,23 +241,15 @@ SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
 }  # fmt: skip
 """Programs with sub-commands. `pip list --outdated` and others that use the network are not listed."""
 
-_ANY_VERSION = (
-    *(".tool-versions", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml"),
-    *(".mise/config.toml", ".config/mise.toml", ".config/mise/config.toml", ".config/mise/conf.d"),
+STEERED = frozenset("cargo rustc rustup go python python3 pip uv node npm npx ruby java".split())
+"""Programs that a version manager or a setting of the project may replace."""
+STEERING_FILES = (
+    *(".tool-versions", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise", ".mise"),
+    *(".config/mise.toml", ".config/mise", "rust-toolchain", "rust-toolchain.toml", "go.work", "go.mod", ".go-version"),
+    *(".python-version", ".node-version", ".nvmrc", "volta.json", ".npmrc", ".ruby-version", ".java-version"),
+    ".sdkmanrc",
 )
-_NODE_VERSION = (*_ANY_VERSION, ".node-version", ".nvmrc", "volta.json")
-_PYTHON_VERSION = (*_ANY_VERSION, ".python-version")
-
-STEERED_BY: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("cargo", "rustc", "rustup"), (*_ANY_VERSION, "rust-toolchain", "rust-toolchain.toml")),
-    "go": (*_ANY_VERSION, "go.work", "go.mod", ".go-version"),
-    **dict.fromkeys(("python", "python3", "pip"), _PYTHON_VERSION),
-    "uv": _ANY_VERSION,
-    **dict.fromkeys(("node", "npm", "npx"), _NODE_VERSION),
-    "ruby": (*_ANY_VERSION, ".ruby-version"),
-    "java": (*_ANY_VERSION, ".java-version", ".sdkmanrc"),
-}
-"""Files of a repository by which a version manager chooses the program that runs under this name."""
+"""Files of a repository by which a version manager or npm chooses what runs."""
 
 _DECOMPRESSORS = ("gzip", "bzip2", "xz", "lzip", "lzma", "lzop", "zstd", "compress")
 
