@@ -19,27 +19,13 @@ from agentcli.shell.parser.programs import unwrapped
 _PRINTERS = frozenset({"echo", "printf"})
 _ALWAYS_COUNTED = frozenset({"cd", "pushd", "popd", "export", "set", "read"})
 """Read-only, but later parts depend on their words."""
-_EXCLUDING = frozenset(
-    "grep egrep fgrep rg tar gtar rsync du diff fd fdfind ag tree ruff mypy flake8 black isort pylint bandit codespell"  # noqa: SIM905
-    " pytest cloc tokei prettier eslint".split()
-)
-_EXCLUSION = lazy_pattern(r"--(?:extend-)?(?:exclude|exclude-dir|ignore|ignore-dir|ignore-pattern)\Z")
-_JOINED_EXCLUSION = lazy_pattern(
-    r"(?:--(?:extend-)?(?:exclude|exclude-dir|ignore|ignore-dir|ignore-pattern)=|--i?glob=!)"
-)
-_GLOB_OPTIONS = frozenset({"-g", "--glob", "--iglob"})
-_TAKES_VALUE = {"tar": "fCTXIbgKLNVHF", "gtar": "fCTXIbgKLNVHF", "rsync": "efMTB", "du": "dBtX", "diff": "xXISFUCW"}
-_FLAGS = frozenset(
-    {"--delete", "--archive", "--verbose", "--recursive", "--progress", "--dry-run", "--gzip", "--create", "--extract"}
-    | {"--list", "--exclude-vcs", "--hidden", "--no-ignore", "--files-with-matches", "--line-number", "--ignore-case"}
-)
-"""Long options without a value: the word after one is never its value."""
+_EXCLUDING = frozenset("grep egrep fgrep rg tar gtar rsync du diff tree ruff mypy flake8 black isort pytest".split())  # noqa: SIM905
+_JOINED_EXCLUSION = lazy_pattern(r"--(?:extend-)?(?:exclude|exclude-dir|ignore)=|--i?glob=!|-g!")
+_PRECEDES_OPTION = lazy_pattern(r"-[avzrlnPhu]+|[^-].*", re.DOTALL)
+"""A word whose next word is not its value."""
 _FIND_TESTS = lazy_pattern(r"-i?(?:name|path|wholename|regex)\Z")
-_FIND_OPTIONS = frozenset({"-L", "-P", "-H", "-xdev", "-mount", "-maxdepth", "-mindepth"})
-_NEGATIONS = frozenset({"!", "-not"})
-_ALTERNATIVES = frozenset({"-o", "-or", ","})
-_UNPRUNED = frozenset({"-delete", "-depth", "-d"})
-"""With one of these, find enters a folder before it could prune it."""
+_NEGATIONS = ("!", "-not")
+_ALTERNATIVES = frozenset({"-o", "-or", ",", "("})
 _MESSAGE = lazy_pattern(r"-[aqsvn]*m\Z|--message\Z")
 _JOINED_MESSAGE = lazy_pattern(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
 _MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
@@ -120,59 +106,26 @@ def _unchanged(words: tuple[str, ...]) -> frozenset[int]:
 
 
 def _excluded(program: str, words: tuple[str, ...]) -> frozenset[int]:
-    found: set[int] = set()
-    for index, word in enumerate(words):
-        if word == "--":
-            break
-        if _JOINED_EXCLUSION.match(word) or (program == "rg" and word.startswith("-g!")):
-            found.add(index)
-        if index == 0 or index + 1 == len(words) or _takes_next(program, words, index - 1):
-            continue
-        separate = _EXCLUSION.match(word) or (program in ("fd", "fdfind") and word == "-E")
-        if separate or (program == "rg" and word in _GLOB_OPTIONS and words[index + 1].startswith("!")):
+    found = {index for index, word in enumerate(words) if _JOINED_EXCLUSION.match(word)}
+    for index, word in enumerate(words[:-1]):
+        # tar takes the word after its first one for the archive.
+        is_option = index == 1 or (program[-3:] != "tar" and _PRECEDES_OPTION.fullmatch(words[index - 1]))
+        excludes = word in ("--exclude", "--exclude-dir") or (word == "-g" and words[index + 1].startswith("!"))
+        if excludes and is_option:
             found.add(index + 1)
     return frozenset(found)
 
 
-def _takes_next(program: str, words: tuple[str, ...], index: int) -> bool:
-    """Whether the next word may be the value of this one, and not an option."""
-    word = words[index]
-    if word.startswith("--"):
-        return "=" not in word and word not in _FLAGS
-    # tar parses its first word as options even without a hyphen.
-    is_option = word.startswith("-") or (index == 1 and program in ("tar", "gtar"))
-    return is_option and word[-1:] in _TAKES_VALUE.get(program, "efmABCdDgtTjMrE")
-
-
 def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
-    """Indexes of the names that `find` tests exclude: negated at the top level, or pruned."""
-    start = next((i for i, word in enumerate(words) if i and (word.startswith("-") or word in ("!", "("))), len(words))
-    while words[start : start + 1] and words[start] in _FIND_OPTIONS:
-        start += 2 if words[start].endswith("depth") else 1
-        while words[start : start + 1] and not words[start].startswith(("-", "!", "(")):
-            start += 1
-    found: set[int] = set()
-    if "," in words or start >= len(words):
-        return frozenset()
-    while _UNPRUNED.isdisjoint(words) and words[start + 2 : start + 4] in (("-prune", "-o"), ("-prune", "-or")):
-        if not _FIND_TESTS.match(words[start]):
-            break
-        found.add(start + 1)
-        start += 4
-    depth, negations, index, negated = 0, 0, start, set[int]()
-    for index in range(start, len(words)):
-        word = words[index]
-        if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            # The words up to its end belong to another program.
-            break
-        depth += (word == "(") - (word == ")")
-        if depth == 0 and word in _ALTERNATIVES:
-            return frozenset(found)
-        if depth == 0 and negations % 2 == 1 and _FIND_TESTS.match(word) and index + 1 < len(words):
-            negated.add(index + 1)
-        negations = negations + 1 if word in _NEGATIONS else 0
-    # The words after the program could be an alternative, too.
-    return frozenset(found) if any(word in _ALTERNATIVES for word in words[index + 1 :]) else frozenset(found | negated)
+    """Indexes of the names that `find` tests exclude, in a search without alternatives."""
+    found = set[int]()
+    # The words of a program that it runs are that program's.
+    end = next((index for index, word in enumerate(words) if word.startswith(("-exec", "-ok"))), len(words) - 1)
+    for index, word in enumerate(words[:end]):
+        negated = words[index - 1] in _NEGATIONS and words[index - 2] not in _NEGATIONS
+        if index > 1 and negated and _FIND_TESTS.match(word):
+            found.add(index + 1)
+    return frozenset() if _ALTERNATIVES & set(words) else frozenset(found)
 
 
 def _messages(words: tuple[str, ...]) -> frozenset[int]:

@@ -25,7 +25,7 @@ from agentcli.shell.parser.programs import (
     is_lister,
     keeps_lines,
     only_filters,
-    runs_its_input,
+    runs_input,
     runs_python_tests,
     unwrapped,
 )
@@ -95,7 +95,7 @@ class CommandPart:
         if self.unresolved:
             return ()
         fed = command.piped or command.concurrent or any(r.kind in ("text", "read") for r in command.redirections)
-        if fed and runs_its_input(self.inner):
+        if fed and runs_input(self.inner):
             return ((self.inner[0], True),)
         if command.expanded is not None:
             return tuple(

@@ -151,23 +151,6 @@ def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
     return bool(command) and "{}" not in command[0] and command[0].rpartition("/")[2] not in WRAPPERS
 
 
-_INTERPRETER = lazy_pattern(
-    r"(?:ba|da|z|k|c|tc|fi|a)?sh|python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua[\d.]*|tclsh|wish|expect|R|Rscript"
-    r"|osascript|irb|ghci|psql|mysql|sqlite3|gdb|lldb|at|batch|crontab|ssh|su|sudo|doas|busybox|parallel|xargs|make"
-)
-_CODE_ELSEWHERE = lazy_pattern(r"-[A-Za-z]*[cmef]|--?(?:version|help|eval|command|test|check)")
-
-
-def runs_its_input(words: tuple[str, ...]) -> bool:
-    """Whether an interpreter reads its program from standard input."""
-    if not words or not _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
-        return False
-    arguments = words[1:]
-    if any(argument in ("-", "-s", "/dev/stdin") for argument in arguments):
-        return True
-    return all(a.startswith("-") for a in arguments) and not any(map(_CODE_ELSEWHERE.fullmatch, arguments))
-
-
 def runs_python_tests(words: tuple[str, ...]) -> bool:
     """Whether a command runs Python tests (`pytest`, `python -m pytest`, `python -m unittest`).
 
@@ -183,7 +166,7 @@ def runs_python_tests(words: tuple[str, ...]) -> bool:
 INTERPRETERS = lazy_pattern(
     r"(?:ba|da|z|k|mk|c|tc|fi|a)?sh|pwsh|nu|python[\d.]*|pypy[\d.]*|ipython[\d.]*|node|nodejs|deno|bun|tsx|ts-node|ruby|irb"
     r"|perl[\d.]*|php[\d.]*|lua[\d.]*|luajit|tclsh|wish|expect|R|Rscript|julia|ghci|runghc|osascript|groovy|scala|jshell"
-    r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4"
+    r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4|at|batch|crontab"
 )
 RUN_OTHERS = lazy_pattern(
     r"sudo|doas|su|env|ssh|docker|podman|kubectl|chroot|nsenter|unshare|bwrap|uv|poetry|pipenv|pdm|hatch|rye|conda|mamba|npx"
@@ -218,7 +201,9 @@ def runs_input(words: tuple[str, ...]) -> bool:
         if program == "ssh":
             return len(plain) < 2 or INTERPRETERS.fullmatch(_name(words[plain[-1]])) is not None
         inner = next((index for index in plain if INTERPRETERS.fullmatch(_name(words[index]))), None)
-        return inner is not None and runs_input(words[inner:])
+        if inner is None:
+            return program in ("parallel", "su", "sudo", "doas") and not plain
+        return runs_input(words[inner:])
     if program in ("make", "gmake"):
         return "-f-" in arguments or ("-f", "-") in pairwise(arguments)
     if not INTERPRETERS.fullmatch(program):
