@@ -7,17 +7,14 @@ the command needs approval. Files hidden by the sandbox do not count, except in 
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.commands.read_only_table import PROGRAMS
 from agentcli.shell.parser.words import MARKED
 from agentcli.shell.paths import expanded_pattern
 from agentcli.shell.restricted_files import RestrictedFiles, TrackedFiles
@@ -56,20 +53,17 @@ class FileExposure:
         """Reason why a read-only command may show restricted contents that it does not name; None if it cannot."""
         if words[0] == "git":
             return self._git(words[1:], folder)
-        search = _search(words)
-        if search is None or self.visible is None:
+        if self.visible is None or not _searches_contents(words):
             return None
-        for root in search.roots(words, globs, folder):
-            found = self._first_below(root, search)
-            if found is not None:
-                return found
-        return None
+        skips_hidden = words[0] == "rg" and not any(map(_UNHIDES.match, words)) and not os.environ.get(_RG_OPTIONS)
+        found = (self._first_below(root, skips_hidden=skips_hidden) for root in _roots(words, globs, folder))
+        return next((clause for clause in found if clause is not None), None)
 
     def below(self, folder: str) -> str | None:
         """Like `objection`, for a command that may read every file below a folder, such as `find … -exec cat {} +`."""
-        return self._first_below(folder, None)
+        return self._first_below(folder)
 
-    def _first_below(self, root: str, search: _Search | None) -> str | None:
+    def _first_below(self, root: str, *, skips_hidden: bool = False) -> str | None:
         visible = self.visible
         if visible is None:
             return None
@@ -81,8 +75,9 @@ class FileExposure:
             return None
         found = self.files.below(real, visible.specs, visible.hides, self.scope)
         for path in found.paths:
-            if search is None or search.shows(str(path), real):
-                name = os.path.relpath(path, real)
+            name = os.path.relpath(path, real)
+            is_hidden = any(part.startswith(".") for part in name.split("/"))
+            if not (skips_hidden and is_hidden) or _may_be_unhidden(path):
                 return f"it could read {name}, matched by {visible.rule_for(str(path))}"
         return None if found.complete else f"{root} has too many files to check for those that rules restrict"
 
@@ -96,126 +91,46 @@ class FileExposure:
                 return found
         if any(word.startswith(("--submodule", "--recurse-submodules")) for word in arguments):
             return "it could show restricted files of submodules"
-        objects = _named_objects(arguments)
-        if objects is not None:
-            return self._objects(objects, folder)
         paths = self.tracked.matching(folder, self.stored.specs, self.stored.hides, self.working_dirs, self.search_path)
         if paths is None:
             return "git took too long to list files that rules restrict"
-        limits = _limits(arguments, folder)
-        for path in paths:
-            if limits is None or is_below(path, limits):
-                return f"it could show {os.path.basename(path)}, matched by {self.stored.rule_for(path)}"  # noqa: PTH119
-        return None
-
-    def _objects(self, names: list[str], folder: str) -> str | None:
-        """Reason for `REV:path` arguments. The path is relative to the repository root, unless it begins with a dot."""
-        bases = [folder, *(str(parent) for parent in Path(folder).parents)]
-        for name in names:
-            for base in bases:
-                path = os.path.normpath(os.path.join(base, name))  # noqa: PTH118
-                rule = self.stored.rule_for(path) if is_below(path, self.working_dirs) or base == folder else None
-                if rule is not None:
-                    return f"it could show {name}, matched by {rule}"
-        return None
+        if not paths:
+            return None
+        return f"it could show {os.path.basename(paths[0])}, matched by {self.stored.rule_for(paths[0])}"  # noqa: PTH119
 
 
 # ----------------------------------------------------------------------------------------------- searches of folders
 
-_VALUES = {"rg": "efgtTABCmjMrEd", "grep": "efmABCdD"}
-"""Short flags that take a value."""
-_LONG_VALUES = lazy_pattern(
-    r"--(?:regexp|file|i?glob|type|type-not|after-context|before-context|context|max-count|include|exclude|exclude-dir)"
-)
-"""Long flags that take the next word as their value, in each program that has them."""
+_RG_OPTIONS = "RIPGREP_CONFIG_PATH"
 _UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
 """Flags that make ripgrep search hidden files, directly or because a glob or type matches them."""
+_TAKES_VALUE = lazy_pattern(r"rg(?: .*)? -[\w.]*r|.* (?:-[\w.]*[efgtTABCmjMEdD]|--[a-z-]+(?: |$))", re.DOTALL)
+"""Commands with a flag that may contain the pattern or take the next word as its value; too many only ask more."""
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _MAX_IGNORE_BYTES = 65_536
 
 
-@frozen
-class _Search:
-    program: str
-    arguments: Words
-
-    def roots(self, words: Words, globs: frozenset[int], folder: str) -> list[str]:
-        """The folders and files that are searched; possibly too many."""
-        positions, certain = self._positions(words)
-        names: list[str] = [] if certain else [folder]
-        for index in positions:
-            found = expanded_pattern(words[index], folder) if index in globs else [words[index]]
-            names += [folder] if found is None else found
-        return [os.path.join(folder, name) for name in names] or [folder]  # noqa: PTH118
-
-    def _positions(self, words: Words) -> tuple[list[int], bool]:
-        """Indexes of the words that name search roots, and whether they are certain. No index: the current folder is
-        searched."""
-        name = "rg" if self.program == "rg" else "grep"
-        known = PROGRAMS[name].long
-        positions: list[int] = []
-        has_pattern, certain, options, index = False, True, True, 1
-        while index < len(words):
-            word = words[index]
-            if options and word == "--":
-                options = False
-            elif options and word.startswith("--"):
-                flag, equals, _value = word.partition("=")
-                has_pattern = has_pattern or flag in ("--regexp", "--file")
-                if not equals and _LONG_VALUES.fullmatch(flag):
-                    index += 1
-                elif not equals and (flag not in known or f"{flag}=" in known):
-                    certain = False
-            elif options and word.startswith("-") and word != "-":
-                at = next((at for at, letter in enumerate(word) if at and letter in _VALUES[name]), None)
-                if at is not None:
-                    has_pattern = has_pattern or word[at] in "ef"
-                    index += at == len(word) - 1
-            else:
-                positions.append(index)
-            index += 1
-        return (positions if has_pattern else positions[1:]), certain
-
-    def shows(self, path: str, root: str) -> bool:
-        """Whether a restricted file or folder below a root would be searched. True when in doubt."""
-        is_folder = os.path.isdir(path)  # noqa: PTH112
-        name = os.path.basename(path)  # noqa: PTH119
-        if self.program != "rg":
-            includes = [word.partition("=")[2] for word in self.arguments if word.startswith("--include=")]
-            contradicted = any(word.startswith("--exclude") or word == "--include" for word in self.arguments)
-            if includes and not contradicted and not is_folder:
-                return any(fnmatch.fnmatchcase(name, pattern) or "[" in pattern for pattern in includes)
-            return True
-        hidden = any(part.startswith(".") for part in os.path.relpath(path, root).split("/"))
-        if not hidden or any(map(_UNHIDES.match, self.arguments)) or os.environ.get("RIPGREP_CONFIG_PATH"):
-            return True
-        return _may_be_unhidden(path)
+def _searches_contents(words: Words) -> bool:
+    """Whether a command searches the contents of a whole folder."""
+    if words[0] == "rg":
+        return words[1:] not in (("--version",), ("--help",), ("--files",), ("--type-list",))
+    recursive = re.compile(r"-[A-Za-z]*[rd]|--recursive|--directories")
+    return words[0] in ("grep", "egrep", "fgrep") and any(map(recursive.match, words[1:]))
 
 
-def _search(words: Words) -> _Search | None:
-    """The content search that a command runs; None if it is not one."""
-    program, arguments = words[0], words[1:]
-    if program == "rg":
-        names_only = any(_is_flag(name, arguments) for name in ("--files", "--type-list"))
-        return None if names_only or arguments in (("--version",), ("--help",)) else _Search(program, arguments)
-    if program in ("grep", "egrep", "fgrep") and any(
-        re.match(r"-[A-Za-z]*r|--recursive|--directories|-[A-Za-z]*d", word) for word in arguments
-    ):
-        return _Search(program, arguments)
-    return None
+def _roots(words: Words, globs: frozenset[int], folder: str) -> list[str]:
+    """The folders and files that a search looks through; the current folder too unless others are certain."""
+    names = [index for index, word in enumerate(words) if index and not word.startswith("-")]
+    certain = len(names) > 1 and _TAKES_VALUE.match(" ".join(words)) is None
+    roots: list[str] = [] if certain else [folder]
+    for index in names:
+        roots += (expanded_pattern(words[index], folder) or [folder]) if index in globs else [words[index]]
+    return [os.path.join(folder, name) for name in roots]  # noqa: PTH118
 
 
-def _is_flag(name: str, arguments: Words) -> bool:
-    """Whether a flag is certainly given: not the value of the preceding flag, and not after `--`."""
-    if name not in arguments:
-        return False
-    position = arguments.index(name)
-    return "--" not in arguments[:position] and (position == 0 or not arguments[position - 1].startswith("-"))
-
-
-def _may_be_unhidden(path: str) -> bool:
+def _may_be_unhidden(path: Path) -> bool:
     """Whether an ignore file above a path has a `!` line, which makes ripgrep search hidden files too."""
-    for folder in Path(path).parents:
+    for folder in path.parents:
         for name in _IGNORE_FILES:
             text = _text(folder / name)
             if text is None or any(line.lstrip().startswith(b"!") for line in text.splitlines()):
@@ -253,7 +168,6 @@ _NAMES_ONLY = lazy_pattern(r"--(?:stat|shortstat|numstat|summary|name-only|name-
 
 
 _MAYBE_A_FILE = lazy_pattern(r"^[^-].*:|^:|\b[0-9a-f]{4,40}\b")
-_NO_VALUE = lazy_pattern(r"-[pu]|--patch|" + _QUIET.pattern)
 
 
 def _without_global_flags(arguments: Words) -> Words:
@@ -278,26 +192,3 @@ def _git_shows_contents(arguments: Words) -> bool:
     if command in ("diff", "show", "diff-tree") or arguments[:2] == ("stash", "show"):
         return not (quiet and any(map(_NAMES_ONLY.fullmatch, flags)))
     return True
-
-
-def _named_objects(arguments: Words) -> list[str] | None:
-    """The paths, if all arguments are `REV:path`; otherwise None."""
-    if arguments[0] not in ("show", "cat-file"):
-        return None
-    named = [re.fullmatch(r"[\w./^~-]*:([^:/][^:]*)", word) for word in arguments[1:] if not word.startswith("-")]
-    return [found[1] for found in named if found] if named and all(named) else None
-
-
-def _limits(arguments: Words, folder: str) -> list[str] | None:
-    """The files and folders after `--` that limit the output; None if there is no such limit."""
-    if "--" not in arguments or "--follow" in arguments:
-        return None
-    position = arguments.index("--")
-    names, before = arguments[position + 1 :], arguments[position - 1]
-    # After a flag that takes a value, `--` is that value, and the names could be anything.
-    if before.startswith("-") and (before in ("-n", "--") or not _NO_VALUE.fullmatch(before)):
-        return None
-    # An unknown name could be a folder.
-    if not names or any(re.search(r"[*?\[\\]|^:", name) or MARKED.search(name) for name in names):
-        return None
-    return [os.path.normpath(os.path.join(os.path.realpath(folder), name)) for name in names]  # noqa: PTH118
