@@ -67,12 +67,11 @@ class Pipe:
 
 
 class Child:
-    def __init__(self, process: StartedProgram, output: Pipe, errors: Pipe | None) -> None:
+    def __init__(self, process: StartedProgram, output: Pipe) -> None:
         self.terminate: Callable[[], bool] | None = None
         """`Launch.terminate`, if the launch has one."""
         self._process = process
         self.output = output
-        self.errors = errors
         self._exit = _exit_of(process)
         self.asked_to_end = False
         """Whether the group got SIGTERM."""
@@ -84,31 +83,29 @@ class Child:
         *,
         cwd: Path,
         environ: Mapping[str, str],
-        separate_errors: bool = False,
+        stderr: int | None = None,
         pass_descriptors: tuple[int, ...] = (),
     ) -> Child:
-        """Start a process. Call it on the event loop. Raises OSError if the program or the folder does not exist."""
+        """Start a process. Call it on the event loop. Raises OSError if the program or the folder does not exist.
+
+        `stderr`: a descriptor for standard error; None: it goes to the output.
+        """
         reading, writing = os.pipe()
-        error_reading, error_writing = os.pipe() if separate_errors else (-1, writing)
         try:
             process = start_program(
                 arguments,
                 cwd=cwd,
                 environ=environ,
                 stdout=writing,
-                stderr=error_writing,
+                stderr=writing if stderr is None else stderr,
                 pass_descriptors=pass_descriptors,
             )
         except BaseException:
             os.close(reading)
-            if separate_errors:
-                os.close(error_reading)
             raise
         finally:
             os.close(writing)
-            if separate_errors:
-                os.close(error_writing)
-        return cls(process, Pipe(reading), Pipe(error_reading) if separate_errors else None)
+        return cls(process, Pipe(reading))
 
     @property
     def pid(self) -> int:
@@ -174,8 +171,6 @@ class Child:
             await wait_uncancelled([self._exit])
         finally:
             self.output.close()
-            if self.errors is not None:
-                self.errors.close()
 
 
 def _exit_of(process: StartedProgram) -> asyncio.Future[None]:

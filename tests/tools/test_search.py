@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.core.messages import Json
 from agentcli.tools.base import ToolContext
 from agentcli.tools.search import ripgrep
 from agentcli.tools.search.glob import Glob
@@ -31,9 +32,6 @@ def context(tmp_path: Path) -> ToolContext:
         path.write_text(f"import os\n# needle {name}\nlast = 1\n")
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
     return context_in(tmp_path)
-
-
-# ------------------------------------------------------------------------------------------------------------ Glob
 
 
 @pytest.mark.parametrize(
@@ -68,13 +66,6 @@ async def test_missing_files_and_folders_are_reported(context: ToolContext) -> N
     assert (await run(Glob(), context, pattern="*", path="missing")).is_error
 
 
-async def test_more_than_a_hundred_files_are_counted(context: ToolContext, tmp_path: Path) -> None:
-    for number in range(130):
-        (tmp_path / f"many{number}.txt").touch()
-    text = hits_of(await run(Glob(), context, pattern="*.txt"))
-    assert "[30 more files match." in text
-
-
 async def test_odd_file_names_are_harmless(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "we\x1b[31mird\n.odd").touch()
     (tmp_path / os.fsdecode(b"bad\xff.odd")).touch()
@@ -88,54 +79,52 @@ async def test_circular_links_are_not_followed(context: ToolContext, tmp_path: P
     assert "loop/" not in hits_of(await run(Glob(), context, pattern="**/*.py"))
 
 
-# ------------------------------------------------------------------------------------------------------------ Grep
+MATCHES = [
+    ({}, [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]),
+    ({"pattern": "needle(?= src/new)"}, ["src/new.py"]),
+    ({"pattern": "--pre=sh"}, [f"No matches.{IGNORED}"]),
+    ({"path": "src/new.py", "output_mode": "content", "-C": 1},
+        ["src/new.py:", "1-import os", "2:# needle src/new.py", "3-last = 1"]),
+    ({"pattern": "NEEDLE", "path": "src/new.py", "output_mode": "content", "-i": True, "-n": False},
+        ["src/new.py:", "# needle src/new.py"]),
+    ({"pattern": "os.*last", "path": "src/new.py"}, ["No matches."]),
+    ({"pattern": "os.*last", "path": "src/new.py", "multiline": True}, ["src/new.py"]),
+    ({"pattern": r"os\n# needle src/new"}, ["src/new.py"]),
+    ({"pattern": r"new[^\n]*py"}, ["src/new.py"]),
+    ({"glob": "*.py"}, [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]),
+    ({"glob": "new.py"}, ["src/new.py"]),
+    ({"glob": "new.* old.*"}, ["src/deep/old.py", "src/new.py"]),
+    ({"glob": "{new,old}.py"}, ["src/deep/old.py", "src/new.py"]),
+    ({"glob": "*.py,*.md !old.py"}, [".hidden.py", "a b.py", "src/new.py"]),
+    ({"glob": "src/deep/*.py"}, ["src/deep/old.py"]),
+    ({"glob": "**/deep/**"}, ["src/deep/old.py"]),
+    ({"glob": "*.[pq]y !src/**"}, [".hidden.py", "a b.py"]),
+    ({"glob": "new.*", "type": "py"}, ["src/new.py"]),
+    ({"type": "js"}, [f"No matches.{IGNORED}"]),
+    ({"head_limit": 3, "offset": 3}, ["src/new.py"]),
+    ({"offset": 10}, ["No matches past offset 10."]),
+]  # fmt: skip
 
 
-async def test_files_with_matches_is_the_default(context: ToolContext) -> None:
-    output = await run(Grep(), context, pattern="needle")
-    assert hits_of(output).splitlines() == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
-    assert output.summary == "4 files"
+@pytest.mark.parametrize(("given", "expected"), MATCHES)
+async def test_files_and_lines_that_match_are_shown(given: Json, expected: list[str], context: ToolContext) -> None:
+    assert hits_of(await run(Grep(), context, **{"pattern": "needle", **given})).splitlines() == expected
 
 
-async def test_content_with_context_lines(context: ToolContext) -> None:
-    text = hits_of(await run(Grep(), context, pattern="needle", path="src/new.py", output_mode="content", dash_C=1))
-    assert text == "src/new.py:\n1-import os\n2:# needle src/new.py\n3-last = 1"
-    plain = hits_of(
-        await run(
-            Grep(), context, pattern="NEEDLE", path="src/new.py", output_mode="content", dash_i=True, dash_n=False
-        )
-    )
-    assert plain == "src/new.py:\n# needle src/new.py"
+async def test_results_are_limited_counted_and_can_be_paged(context: ToolContext, tmp_path: Path) -> None:
+    first = await run(Grep(), context, pattern="needle", head_limit=3)
+    assert first.summary == "4 files"
+    assert "Continue with offset 3" in hits_of(first)
+    (tmp_path / "many.txt").write_text("hit\n" * 1000)
+    output = await run(Grep(), context, pattern="hit", output_mode="content", head_limit=10, offset=5)
+    lines = hits_of(output).splitlines()
+    assert lines[:2] == ["many.txt:6:hit", "many.txt:7:hit"]
+    assert lines[-1] == "[985 more lines. Continue with offset 15, or narrow the search.]"
+    assert output.summary == "1,000 matching lines in 1 file"
 
 
-async def test_counts_globs_and_types(context: ToolContext) -> None:
-    assert "src/new.py:1" in hits_of(await run(Grep(), context, pattern="needle", output_mode="count")).splitlines()
-    assert hits_of(await run(Grep(), context, pattern="needle", glob="new.*")) == "src/new.py"
-    assert hits_of(await run(Grep(), context, pattern="needle", type="js")) == f"No matches.{IGNORED}"
+async def test_a_wrong_type_and_a_missing_path_are_errors(context: ToolContext) -> None:
     assert "unrecognized file type" in hits_of(await run(Grep(), context, pattern="needle", type="nonsense"))
-
-
-async def test_a_match_may_span_lines(context: ToolContext) -> None:
-    assert hits_of(await run(Grep(), context, pattern="os.*last", path="src/new.py")) == "No matches."
-    assert hits_of(await run(Grep(), context, pattern="os.*last", path="src/new.py", multiline=True)) == "src/new.py"
-
-
-async def test_results_are_limited_and_can_be_paged(context: ToolContext) -> None:
-    first = hits_of(await run(Grep(), context, pattern="needle", head_limit=3))
-    assert first.splitlines()[:3] == [".hidden.py", "a b.py", "src/deep/old.py"]
-    assert "Continue with offset 3" in first
-    assert hits_of(await run(Grep(), context, pattern="needle", head_limit=3, offset=3)) == "src/new.py"
-    assert hits_of(await run(Grep(), context, pattern="needle", offset=10)) == "No matches past offset 10."
-
-
-async def test_a_pattern_that_looks_like_a_flag_is_a_pattern(context: ToolContext) -> None:
-    assert hits_of(await run(Grep(), context, pattern="--pre=sh")) == f"No matches.{IGNORED}"
-
-
-async def test_a_wrong_pattern_and_a_missing_path_are_errors(context: ToolContext) -> None:
-    wrong = await run(Grep(), context, pattern="(")
-    assert wrong.is_error
-    assert "unclosed group" in hits_of(wrong)
     assert "does not exist" in hits_of(await run(Grep(), context, pattern="x", path="missing"))
 
 
@@ -202,43 +191,6 @@ async def test_hidden_files_do_not_show_up_in_a_search(mode: str, tmp_path: Path
     assert "new.py" not in hits_of(await run(Glob(), hiding, pattern="**/*.py"))
 
 
-# ------------------------------------------------------------------------------------------------- which, how many
-
-
-async def test_a_glob_does_not_include_ignored_files(context: ToolContext) -> None:
-    found = hits_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
-    assert found == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("new.py", ["src/new.py"]),
-        ("new.* old.*", ["src/deep/old.py", "src/new.py"]),
-        ("{new,old}.py", ["src/deep/old.py", "src/new.py"]),
-        ("*.py,*.md !old.py", [".hidden.py", "a b.py", "src/new.py"]),
-        ("src/deep/*.py", ["src/deep/old.py"]),
-        ("**/deep/**", ["src/deep/old.py"]),
-        ("*.[pq]y !src/**", [".hidden.py", "a b.py"]),
-    ],
-)
-async def test_several_globs_can_be_given(given: str, expected: list[str], context: ToolContext) -> None:
-    assert hits_of(await run(Grep(), context, pattern="needle", glob=given)).splitlines() == expected
-
-
-async def test_a_glob_and_a_type_both_have_to_match(context: ToolContext) -> None:
-    assert hits_of(await run(Grep(), context, pattern="needle", glob="new.*", type="py")) == "src/new.py"
-
-
-async def test_the_number_of_further_results_is_reported(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "many.txt").write_text("hit\n" * 1000)
-    output = await run(Grep(), context, pattern="hit", output_mode="content", head_limit=10, offset=5)
-    lines = hits_of(output).splitlines()
-    assert lines[:2] == ["many.txt:6:hit", "many.txt:7:hit"]
-    assert lines[-1] == "[985 more lines. Continue with offset 15, or narrow the search.]"
-    assert output.summary == "1,000 matching lines in 1 file"
-
-
 async def test_counts_have_a_total(context: ToolContext) -> None:
     output = await run(Grep(), context, pattern="needle|last", output_mode="count", glob="{new,old}.py")
     assert hits_of(output) == "src/deep/old.py:2\nsrc/new.py:2\n\nTotal: 4 matching lines in 2 files"
@@ -280,9 +232,6 @@ async def test_hidden_files_leave_no_trace_in_results(context: ToolContext, tmp_
     ]
 
 
-# ---------------------------------------------------------------------------------------------------- expressions
-
-
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*x"])
 async def test_a_wrong_expression_is_explained_in_a_few_lines(pattern: str, context: ToolContext) -> None:
     output = await run(Grep(), context, pattern=pattern)
@@ -308,13 +257,6 @@ async def test_files_that_cannot_be_read_are_a_note_and_no_error(
     assert hits_of(output) == f"{first}\n\n{note}"
 
 
-async def test_look_ahead_works(context: ToolContext) -> None:
-    assert hits_of(await run(Grep(), context, pattern="needle(?= src/new)")) == "src/new.py"
-
-
-# ---------------------------------------------------------------------------------------------- without ripgrep
-
-
 @pytest.mark.parametrize("tool", [Glob, Grep])
 async def test_a_missing_ripgrep_is_reported_with_how_to_install_it(
     tool: type[Glob | Grep], context: ToolContext, monkeypatch: pytest.MonkeyPatch
@@ -334,3 +276,59 @@ async def test_a_ripgrep_that_does_not_run_is_reported(tmp_path: Path, programs:
     output = await run(Grep(), broken, pattern="needle")
     assert output.is_error
     assert "could not be started: exec format error. Install it again." in hits_of(output)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> ToolContext:
+    return context_in(tmp_path)
+
+
+def first_of(text: str) -> str:
+    return text.partition("\n\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("files_with_matches", "a␊b.txt"), ("content", "a␊b.txt:1:hit"), ("count", "a␊b.txt:1")],
+)
+async def test_a_name_with_a_line_break_is_one_row(mode: str, expected: str, bare: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a\nb.txt").write_text("hit\n")
+    output = await run(Grep(), bare, pattern="hit", output_mode=mode)
+    assert first_of(hits_of(output)) == expected
+    assert len(output.display["rows"]) == 1
+    assert first_of(hits_of(await run(Glob(), bare, pattern="*.txt"))) == "a␊b.txt"
+
+
+@pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
+async def test_a_hidden_name_with_a_line_break_stays_hidden(mode: str, bare: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a\nb.txt").write_text("hit\n")
+    hiding = context_in(tmp_path, hides=lambda path: path.endswith("/a\nb.txt"))
+    assert first_of(hits_of(await run(Grep(), hiding, pattern="hit", output_mode=mode))) == "No matches."
+
+
+async def test_a_note_about_ignored_files_is_shown_where_there_are_ignore_files(
+    bare: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.txt").touch()
+    assert first_of(hits_of(await run(Grep(), bare, pattern="hit", path="sub"))) == "No matches."
+    assert first_of(hits_of(await run(Glob(), bare, pattern="*.none", path="sub"))) == "No files match **/*.none."
+    (tmp_path / ".gitignore").write_text("build/\n")
+    note = " (Files that .gitignore excludes were not looked at.)"
+    assert first_of(hits_of(await run(Grep(), bare, pattern="hit", path="sub"))) == f"No matches.{note}"
+    assert first_of(hits_of(await run(Glob(), bare, pattern="*.none"))) == f"No files match **/*.none.{note}"
+    assert first_of(hits_of(await run(Grep(), bare, pattern="hit", path="sub/a.txt"))) == "No matches."
+
+
+async def test_files_beyond_the_first_hundred_can_be_paged_to(bare: ToolContext, tmp_path: Path) -> None:
+    for number in range(230):
+        (tmp_path / f"{number:03}.txt").touch()
+    seen: list[str] = []
+    for offset in (0, 100, 200):
+        text = hits_of(await run(Glob(), bare, pattern="*.txt", offset=offset))
+        seen += first_of(text).splitlines()
+        assert (f"[{130 - offset} more files match. Continue with offset {offset + 100}," in text) == (offset < 200)
+    assert len(seen) == len(set(seen)) == 230
+    past = hits_of(await run(Glob(), bare, pattern="*.txt", offset=500))
+    assert first_of(past) == "No files past offset 500; 230 match."

@@ -1,9 +1,9 @@
 """Index of the files and folders below a root, for path completion while typing (`@src/eng`).
 
-`PathIndex` searches paths fuzzily, fast enough for every keystroke in a tree of a million files: they are kept as text,
-some thousand in one string (a chunk), and their names in another, which takes hardly more memory than their characters.
-A search goes through the chunks in short steps, has its best matches ready at any time, and continues where it stopped,
-also over paths that were added meanwhile. A longer query searches only the matches of its beginning.
+`PathIndex` searches paths fuzzily. They are kept as text, some thousand in one string (a chunk), which takes hardly
+more memory than their characters: a tree may have a million. A search goes chunk by chunk, has its best matches ready
+at any time, and continues where it stopped, also over paths that were added meanwhile. A longer query searches only the
+matches of its beginning.
 
 `FileIndex` keeps a `PathIndex` up to date from ripgrep's file list. File contents are never read.
 """
@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from heapq import nsmallest
-from itertools import accumulate, chain, compress, islice, repeat
-from operator import contains
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress, islice
 
 from agentcli.core.abort import AbortController
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
-from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.fuzzy import folded, fuzzy_match, is_case_sensitive
 from agentcli.tools.base import ToolContext
 from agentcli.tools.search.ripgrep import list_files
 
@@ -34,21 +29,11 @@ _MAX_QUERY_LENGTH = 200
 _MAX_SCORED = 200
 """Matches that are all scored. Of more, only some of each kind are: the path is among them, or needs another letter."""
 _MAX_OF_A_KIND = 60
-_SMALL_CHUNK = 100
-"""Matches of one chunk that are collected for a larger one instead of making a chunk of their own."""
-_MAX_NARROWED = 5_000
+_MAX_NARROWED = 20_000
 """Matches that a search keeps, so that a longer query searches only them."""
-_MAX_SEARCHES = 4
-"""Searches that are kept."""
-_ANY_LENGTH = sys.maxsize
-_FOLDERS = lazy_pattern(r"^[^\n]*/(?=[^\n])", re.MULTILINE)
-_TURN_SECONDS = 0.002
-"""Time after which other threads get a turn."""
-
-Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     path: str
     """Relative to the root; a folder ends with a slash."""
@@ -56,86 +41,19 @@ class Match:
     score: int
 
 
-class _Chunk:
-    """Some thousand paths as text, shorter ones first: either all with capital letters or all without."""
-
-    __slots__ = ("_counts", "_ends", "_lengths", "count", "folded", "names", "paths")
-
-    def __init__(self, paths: Sequence[str], lower: Sequence[str] | None = None) -> None:
-        self.count = len(paths)
-        self.paths = "\n".join(paths)
-        self.folded = self.paths if lower is None else "\n".join(lower)
-        self.names = _FOLDERS.sub("", self.folded)
-        """The last component of each path, folded."""
-        lengths = list(map(len, paths))
-        sums = list(accumulate(lengths))
-        self._lengths = sorted(set(lengths))
-        self._counts = [bisect_right(lengths, length) for length in self._lengths]
-        self._ends = [sums[count - 1] + count - 1 for count in self._counts]
-        """For each of `_lengths`: where the last path of at most that length ends in `paths` and `folded`."""
-
-    @property
-    def has_capitals(self) -> bool:
-        return self.folded is not self.paths
-
-    @property
-    def size(self) -> int:
-        return len(self.paths) + len(self.names) + (len(self.folded) if self.has_capitals else 0)
-
-    def end_of(self, length: int) -> int:
-        """Where the last path of at most this length ends in `paths` and `folded`."""
-        at = bisect_right(self._lengths, length)
-        return self._ends[at - 1] if at else 0
-
-    def count_up_to(self, length: int) -> int:
-        """Number of paths of at most this length."""
-        at = bisect_right(self._lengths, length)
-        return self._counts[at - 1] if at else 0
-
-
-class _ShortestMatches:
-    """The shortest matches of one kind, such as paths whose name starts with the query."""
-
-    def __init__(self, most: int = _MAX_OF_A_KIND) -> None:
-        self._most = most
-        self._paths: list[str] = []
-        self.longest = _ANY_LENGTH
-        """Length beyond which paths need not be looked at."""
-
-    def add(self, paths: Iterable[str]) -> None:
-        self._paths += islice(paths, self._most)
-        if len(self._paths) >= self._most * (2 if self.longest == _ANY_LENGTH else 1.2):
-            self._paths = self.shortest
-            self.longest = len(self._paths[-1])
-
-    @property
-    def shortest(self) -> list[str]:
-        found = sorted(self._paths)
-        found.sort(key=len)
-        return found[: self._most]
-
-
-def _chunks(paths: list[str]) -> list[_Chunk]:
-    """Sort paths and make chunks of them, one with capital letters and one without."""
-    # Of two equally good paths the shorter one comes first.
-    paths.sort()
-    paths.sort(key=len)
-    lower = "\n".join(paths).lower().split("\n") if "\n".join(paths).isascii() else [folded(path) for path in paths]
-    if lower == paths:
-        return [_Chunk(paths)]
-    plain = [path for path, low in zip(paths, lower, strict=True) if path == low]
-    capital = [(path, low) for path, low in zip(paths, lower, strict=True) if path != low]
-    found = [_Chunk([path for path, _low in capital], [low for _path, low in capital])]
-    return [_Chunk(plain), *found] if plain else found
+def _shortest(paths: Iterable[str]) -> list[str]:
+    """Sort paths: of two equally good ones the shorter comes first."""
+    found = sorted(paths)
+    found.sort(key=len)
+    return found
 
 
 class PathIndex:
     """All paths of a tree. Paths are only added; one thread may add while another searches."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._chunks: list[_Chunk] = []
-        self._searches: dict[str, PathSearch] = {}
-        """The newest searches by their queries, the newest last."""
+        self._chunks: list[str] = []
+        self._last: PathSearch | None = None
         self._count = 0
         self.size = 0
         """Characters in memory."""
@@ -148,12 +66,11 @@ class PathIndex:
 
     def add(self, paths: Iterable[str]) -> None:
         """Add paths, a few thousand at a time."""
-        fitting = [path for path in paths if path and "\n" not in path]
+        fitting = _shortest(path for path in paths if path and "\n" not in path)
         if fitting:
-            made = _chunks(fitting)
             self._count += len(fitting)
-            self.size += sum(chunk.size for chunk in made)
-            self._chunks += made
+            self._chunks.append("\n".join(fitting))
+            self.size += len(self._chunks[-1])
 
     def search(self, query: str, limit: int = 50) -> list[Match]:
         """The best matches of all paths, best first; for an empty query the shortest paths."""
@@ -162,194 +79,96 @@ class PathIndex:
         return found.matches(limit)
 
     def start(self, query: str) -> PathSearch:
-        """Start a search, or continue an earlier one for the same query; `PathSearch.work` does it."""
-        query = query[:_MAX_QUERY_LENGTH]
-        found = self._searches.pop(query, None)
-        if found is None or found.covered not in (None, len(self._chunks)):
-            among = self._matches_of_beginning(query)
-            found = PathSearch(query, self._chunks) if among is None else PathSearch(query, among, len(self._chunks))
-        self._searches[query] = found
-        while len(self._searches) > _MAX_SEARCHES:
-            del self._searches[next(iter(self._searches))]
-        return found
-
-    def _matches_of_beginning(self, query: str) -> Sequence[_Chunk] | None:
-        """All matches of the longest beginning of the query that was searched completely; None for none."""
-        for end in range(len(query) - 1, 0, -1):
-            earlier = self._searches.get(query[:end])
-            if earlier is not None and earlier.covered in (None, len(self._chunks)) and earlier.is_complete:
-                matches = earlier.all_matches()
-                if matches is not None:
-                    return matches
-        return None
+        """Start a search, or continue the last one for the same query; `PathSearch.work` does it."""
+        query, count, last = query[:_MAX_QUERY_LENGTH], len(self._chunks), self._last
+        if last is not None and last.covered not in (None, count):
+            last = None
+        if last is None or last.query != query:
+            matches = last.all_matches if last is not None and query.startswith(last.query) else None
+            if matches is None:
+                last = PathSearch(query, self._chunks)
+            else:
+                last = PathSearch(query, PathIndex(matches)._chunks, count)
+            self._last = last
+        return last
 
 
 class PathSearch:
     """The search for one query, in all chunks of the index or in the matches of its beginning. For one thread."""
 
-    def __init__(self, query: str, chunks: Sequence[_Chunk], covered: int | None = None) -> None:
+    def __init__(self, query: str, chunks: Sequence[str], covered: int | None = None) -> None:
         """`covered`: if `chunks` are matches of a beginning, how many chunks of the index they come from; None:
         `chunks` are those of the index, which may grow."""
+        self.query = query
         self.covered = covered
-        self._query = query
         self._chunks = chunks
+        self._searched = 0
+        """Number of chunks that were searched."""
         self._exact = is_case_sensitive(query)
         self._match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query), re.DOTALL).match
-        self._chunks_for_substring = 0
-        """Number of chunks that were searched for the query as a substring."""
-        self._chunks_for_letters = 0
-        """Number of chunks that were searched for its letters."""
-        self._substrings, self._in_names = _ShortestMatches(), _ShortestMatches()
-        self._at_starts, self._after_slashes = _ShortestMatches(), _ShortestMatches()
-        self._letters, self._letters_of_names = _ShortestMatches(_MAX_SCORED + 1), _ShortestMatches()
-        self._is_name = "/" not in query
-        if not self._is_name:
-            for kind in (self._in_names, self._at_starts, self._letters_of_names):
-                kind.longest = 0
-        self._all: list[_Chunk] | None = []
-        """All matches so far; None when there are too many."""
+        self._all: list[str] = []
+        """All matches, as long as they are few enough to be kept."""
         self._count = 0
-        """Number of matches so far."""
-        self._waiting: list[str] = []
-        """Matches that are not in a chunk of `_all` yet."""
-        self._total = 0
-        """Number of paths in all chunks when `work` began."""
-        self._searched = 0
-        """Number of paths that were searched for letters."""
+        self._kinds: list[list[str]] = [[] for _kind in range(5)]
+        """The shortest matches of each kind that users usually mean, such as paths whose name starts with the query."""
 
     @property
     def is_complete(self) -> bool:
-        return not self._query or "\n" in self._query or self._chunks_for_letters == len(self._chunks)
+        return self._searched == len(self._chunks)
 
-    def work(self, seconds: float | None = None, clock: Clock = time.perf_counter) -> None:
-        """Continue for at most `seconds`: first search for the query as a substring, then for its letters in order."""
-        began = turn = clock()
-        self._total = sum(chunk.count for chunk in self._chunks)
+    @property
+    def all_matches(self) -> list[str] | None:
+        """All matches; None if the search is not complete, or they are too many."""
+        return self._all if self.is_complete and len(self._all) == self._count else None
+
+    def work(self, seconds: float | None = None) -> None:
+        """Continue for at most `seconds`, or one chunk."""
+        end = None if seconds is None else time.perf_counter() + seconds
         while not self.is_complete:
-            if self._chunks_for_substring < len(self._chunks):
-                self._search_substring(self._chunks[self._chunks_for_substring])
-                self._chunks_for_substring += 1
-            else:
-                self._search_letters(self._chunks[self._chunks_for_letters])
-                self._chunks_for_letters += 1
-            if seconds is None:
-                continue
-            now = clock()
-            if now - began >= seconds:
-                return
-            if now - turn >= _TURN_SECONDS:
+            self._search(self._chunks[self._searched])
+            self._searched += 1
+            if end is not None:
+                if time.perf_counter() >= end:
+                    return
                 # Otherwise the event loop waits five milliseconds for the interpreter lock at each of its steps.
                 time.sleep(0.0002)
-                turn = clock()
 
     def matches(self, limit: int, is_hidden: Callable[[str], bool] | None = None) -> list[Match]:
         """The best matches so far, best first, without hidden paths."""
-        found = (match for match in self._ranked(limit) if is_hidden is None or not is_hidden(match.path))
-        return list(islice(found, limit))
+        candidates: Iterable[str] = self._all
+        if self._count > _MAX_SCORED:
+            shortest = _shortest(self._all)[:_MAX_OF_A_KIND]
+            candidates = dict.fromkeys(chain(shortest, *self._kinds))
+        scored = [(path, found) for path in candidates if (found := fuzzy_match(self.query, path)) is not None]
+        scored.sort(key=lambda each: (-each[1].score, len(each[0]), each[0]))
+        shown = (each for each in scored if is_hidden is None or not is_hidden(each[0]))
+        return [Match(path, found.positions, found.score) for path, found in islice(shown, limit)]
 
-    def _ranked(self, limit: int) -> list[Match]:
-        if not self._query:
-            most = max(limit, _MAX_SCORED)
-            shortest = chain.from_iterable(islice(chunk.paths.split("\n", most), most) for chunk in self._chunks)
-            return [Match(path, (), 0) for path in nsmallest(most, shortest, key=lambda path: (len(path), path))]
-        scored: list[tuple[int, int, str, Match]] = []
-        for path in self._candidates():
-            found = best_match(self._query, path, path if self._exact else folded(path))
-            if found is not None:
-                scored.append((-found.score, len(path), path, Match(path, found.positions, found.score)))
-        scored.sort(key=lambda each: each[:3])
-        return [match for _score, _length, _path, match in scored]
-
-    def all_matches(self) -> Sequence[_Chunk] | None:
-        """All matches of a complete search; None if they are too many."""
-        if self._all is not None and self._waiting:
-            self._all += _chunks(self._waiting)
-            self._waiting = []
-        return self._all
-
-    def _candidates(self) -> Iterable[str]:
-        """All matches if they are few, else some of each kind that users usually mean."""
-        letters = self._letters.shortest
-        if len(letters) <= _MAX_SCORED and self.is_complete:
-            return letters
-        kinds = (self._substrings, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
-        return dict.fromkeys((*letters[:_MAX_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
-
-    def _compared(self, chunk: _Chunk) -> str:
-        """The text of a chunk to compare the query with; "" if it cannot match."""
-        if not self._exact:
-            return chunk.folded
-        return chunk.paths if chunk.has_capitals else ""
-
-    def _search_substring(self, chunk: _Chunk) -> None:
-        """Find paths that contain the query; separately those with it in the name or at its start, as users mean it."""
-        query, text = self._query, self._compared(chunk)
-        if query not in text:
+    def _search(self, chunk: str) -> None:
+        """Find the paths of a chunk that contain the letters of the query in order."""
+        compared = (
+            chunk if self._exact else chunk.lower() if chunk.isascii() else "\n".join(map(folded, chunk.split("\n")))
+        )
+        if not all(char in compared for char in self.query):
             return
-        self._substrings.add(_paths_with(query, chunk, text, self._substrings.longest))
-        self._after_slashes.add(_paths_with("/" + query, chunk, text, self._after_slashes.longest))
-        if self._is_name and (self._exact or query in chunk.names):
-            self._in_names.add(self._named(chunk, self._in_names.longest, contains, query))
-            if self._exact or chunk.names.startswith(query) or "\n" + query in chunk.names:
-                self._at_starts.add(self._named(chunk, self._at_starts.longest, str.startswith, query))
-
-    def _named(self, chunk: _Chunk, longest: int, fits: Callable[..., object], *more: str) -> Iterator[str]:
-        """The paths of a chunk for whose names `fits(name, *more)` is true, the shortest first."""
-        count = chunk.count_up_to(longest)
-        names = (_FOLDERS.sub("", chunk.paths) if self._exact else chunk.names).split("\n", count)
-        hits = map(fits, names, *map(repeat, more))
-        numbers = list(islice(compress(range(count), hits), _MAX_OF_A_KIND))
-        if numbers:
-            paths = chunk.paths.split("\n", numbers[-1] + 1)
-            yield from (paths[number] for number in numbers)
-
-    def _search_letters(self, chunk: _Chunk) -> None:
-        """Find paths that contain the letters of the query in order, anywhere or in their names."""
-        match, text = self._match, self._compared(chunk)
-        self._searched += chunk.count
-        if not all(char in text for char in self._query):
-            return
-        if self._is_name and self._all is None:
-            self._letters_of_names.add(self._named(chunk, self._letters_of_names.longest, match))
-        end = chunk.end_of(self._letters.longest if self._all is None else _ANY_LENGTH)
-        lines = text[:end].split("\n")
-        if self._exact or not chunk.has_capitals:
-            paths = lines = list(filter(match, lines))
-        else:
-            hits = list(map(match, lines))
-            paths, lines = list(compress(chunk.paths[:end].split("\n"), hits)), list(compress(lines, hits))
-        self._letters.add(paths)
-        if self._all is not None:
-            if self._is_name:
-                both = zip(paths, lines, strict=True)
-                self._letters_of_names.add(path for path, line in both if match(line, line.rfind("/", 0, -1) + 1))
-            self._keep(paths, lines, is_folded=chunk.has_capitals)
-
-    def _keep(self, paths: list[str], lines: list[str], *, is_folded: bool) -> None:
-        """Keep matches for longer queries, unless there will be too many. `lines`: as they were compared."""
-        assert self._all is not None
+        lines = compared.split("\n")
+        if self._count > _MAX_NARROWED and all(len(kind) == _MAX_OF_A_KIND for kind in self._kinds):
+            # Longer paths than those that were found are of no use.
+            del lines[bisect_right(lines, max(len(kind[-1]) for kind in self._kinds), key=len) :]
+        hits = list(map(self._match, lines))
+        paths, lines = list(compress(chunk.split("\n"), hits)), list(compress(lines, hits))
         self._count += len(paths)
-        if self._count * self._total > _MAX_NARROWED * self._searched:
-            self._all, self._waiting = None, []
-        elif len(paths) < _SMALL_CHUNK or (is_folded and self._exact):
-            self._waiting += paths
-            if len(self._waiting) >= CHUNK_PATHS:
-                self._all += _chunks(self._waiting)
-                self._waiting = []
-        else:
-            # Matches of one chunk are in its order, so they need not be sorted again.
-            self._all.append(_Chunk(paths, lines if is_folded else None))
-
-
-def _paths_with(piece: str, chunk: _Chunk, text: str, longest: int) -> Iterator[str]:
-    """The paths of a chunk, up to a length, whose lines in `text` contain `piece`; the shortest first."""
-    end = chunk.end_of(longest)
-    at = text.find(piece, 0, end)
-    while at >= 0:
-        stop = text.find("\n", at, end)
-        stop = end if stop < 0 else stop
-        yield chunk.paths[text.rfind("\n", 0, at) + 1 : stop]
-        at = text.find(piece, stop, end)
+        self._all += paths if self._count <= _MAX_NARROWED else paths[:_MAX_OF_A_KIND]
+        query, names = self.query, [line[line.rfind("/", 0, -1) + 1 :] for line in lines]
+        found = (
+            (path for path, name in zip(paths, names, strict=True) if self._match(name)),
+            (path for path, name in zip(paths, names, strict=True) if query in name),
+            (path for path, name in zip(paths, names, strict=True) if name.startswith(query)),
+            (path for path, line in zip(paths, lines, strict=True) if query in line),
+            (path for path, line in zip(paths, lines, strict=True) if f"/{query}" in line),
+        )
+        for kind, more in zip(self._kinds, found if query in compared else found[:1], strict=False):
+            kind[:] = _shortest([*kind, *islice(more, _MAX_OF_A_KIND)])[:_MAX_OF_A_KIND]
 
 
 MAX_PATHS = 2_000_000

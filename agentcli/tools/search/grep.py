@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.files.links import open_without_links
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
@@ -35,16 +33,12 @@ _MAX_CHARACTERS = 40_000
 _MAX_ROWS = 500
 """Maximum rows of the table for front ends."""
 _MAX_LINE_LENGTH = 500
-_BEFORE_MATCH = 100
-"""Bytes shown before a match far inside a long line."""
 _COUNT = {"type": "integer", "minimum": 0}
 _GLOB_TYPE = "agentcliglob"
 _BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
-_NUMBERED = lazy_pattern(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
-"""Line number, column of the first match (none: a context line), start of the line in the file, and its text."""
-_CUT = lazy_pattern(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
-_LINE_BREAK = lazy_pattern(r"(?<!\\)(?:\\\\)*\\n|\n")
-_NEGATED_CLASS = lazy_pattern(r"\[\^[^\]]*\]")
+_NUMBERED = lazy_pattern(r"(\d+)([:-])(.*)", re.DOTALL)
+"""Line number, whether the line matches, and its text."""
+
 
 
 class Grep(BuiltinTool):
@@ -90,8 +84,8 @@ class Grep(BuiltinTool):
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
-        page = _Paging(input.get("head_limit", DEFAULT_LIMIT) or _MAX_LINES, input.get("offset", 0))
-        enough = min(page.limit + page.offset, _MAX_LINES)
+        limit, offset = input.get("head_limit", DEFAULT_LIMIT) or _MAX_LINES, input.get("offset", 0)
+        enough = min(limit + offset, _MAX_LINES)
         # A name may contain line breaks; it ends with a zero byte.
         separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
         found = await search(
@@ -102,13 +96,7 @@ class Grep(BuiltinTool):
         elif found.error and not found.lines and not _unreadable(found):
             yield failure(_explained(found.error))
         else:
-            yield await in_thread(_shown, found, page, input, context, path)
-
-
-@frozen
-class _Paging:
-    limit: int
-    offset: int
+            yield await in_thread(_shown, found, limit, offset, input, context, path)
 
 
 @frozen
@@ -120,20 +108,10 @@ class _Line:
     text: str = ""
     number: int = 0
     is_match: bool = True
-    column: int = 0
-    """Column of the first match, in bytes, from 1; 0 if unknown."""
-    start: int = 0
-    """Start of the line in the file, in bytes."""
-    file: bytes = b""
 
 
 def _mode(input: Json) -> str:
     return str(input.get("output_mode", "files_with_matches"))
-
-
-def _spans_lines(pattern: str) -> bool:
-    """Whether the pattern needs a line break, which never matches without `multiline`; `[^\\n]` does not."""
-    return _LINE_BREAK.search(_NEGATED_CLASS.sub("", pattern)) is not None
 
 
 def _arguments(input: Json, path: str) -> list[str]:
@@ -145,13 +123,14 @@ def _arguments(input: Json, path: str) -> list[str]:
         arguments += ["--no-messages", "--count", "--with-filename", "--null"]
     else:
         arguments += [f"--max-columns={_MAX_LINE_LENGTH}", "--max-columns-preview", "--no-heading", "--with-filename"]
-        arguments += ["--null", "--line-number", "--column", "--byte-offset"]
+        arguments += ["--null", "--line-number"]
         arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
     if input.get("-i"):
         arguments.append("--ignore-case")
     if input.get("multiline"):
         arguments += ["--multiline", "--multiline-dotall"]
-    elif _spans_lines(input["pattern"]):
+    elif "\\n" in input["pattern"] or "\n" in input["pattern"]:
+        # Otherwise a line break never matches.
         arguments.append("--multiline")
     arguments += _which_files(split_globs(input.get("glob", "")), input.get("type"))
     return [*arguments, f"--regexp={input['pattern']}", "--", path]
@@ -220,39 +199,13 @@ def _visible(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Lin
         if numbered is None:
             lines.append(_Line(path, text))
         else:
-            number, column, start, text = numbered.groups()
-            lines.append(_Line(path, text, int(number), bool(column), int(column or 0), int(start), name))
+            number, mark, text = numbered.groups()
+            lines.append(_Line(path, text, int(number), mark == ":"))
     return _without_idle_marks(lines)
 
 
 def _in_a_line(path: str) -> str:
     return visible_text(path).replace("\n", "\u240a")
-
-
-def _around_match(line: _Line) -> _Line:
-    """The part of a long line around its first match, if the usual part would not show it. Blocking."""
-    cut = _CUT.search(line.text)
-    if cut is not None and cut.group(1) == "0":
-        return replace(line, text=f"{line.text[: cut.start()]} [... omitted end of long line]")
-    if cut is None or line.column <= _MAX_LINE_LENGTH - _BEFORE_MATCH:
-        return line
-    first = line.start + line.column - 1 - _BEFORE_MATCH
-    try:
-        with open(os.fsdecode(line.file), "rb", opener=open_without_links) as file:
-            encoded_otherwise = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
-            file.seek(first)
-            data = file.read(_MAX_LINE_LENGTH + 1)
-    except OSError:
-        return line
-    if encoded_otherwise or b"\n" in data[:_BEFORE_MATCH] or len(data) <= _BEFORE_MATCH:
-        return line
-    shown, end, _rest = data[:_MAX_LINE_LENGTH].partition(b"\n")
-    more = "" if end or len(data) <= _MAX_LINE_LENGTH else "…"
-    # Both ends may be inside a character.
-    text = visible_text(shown.decode("utf-8", errors="replace").strip("\ufffd").rstrip("\r"))
-    count = int(cut.group(1) or 1)
-    others = f"; {count:,} matches in this line" if count > 1 else ""
-    return replace(line, text=f"[at column {line.column:,}{others}] …{text}{more}")
 
 
 def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
@@ -274,7 +227,7 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
     return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
+def _shown(found: RipgrepResult, limit: int, offset: int, input: Json, context: ToolContext, path: str) -> Output:
     """Format the result. `path`: the searched path. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
     place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
@@ -283,7 +236,7 @@ def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContex
     rows: list[_Line] = []
     texts: list[str] = []
     size = 0
-    for line in map(_around_match, every[page.offset : page.offset + page.limit]):
+    for line in every[offset : offset + limit]:
         text = _as_text(line, mode, input.get("-n", True), named=named)
         size += len(text) + 1
         if size > _MAX_CHARACTERS and texts:
@@ -291,16 +244,14 @@ def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContex
         rows.append(line)
         texts.append(text)
     incomplete = found.more or found.timed_out
-    notes = _notes(len(every) - page.offset - len(rows), page.offset + len(rows), found, mode)
-    if not input.get("multiline") and _spans_lines(input["pattern"]):
-        notes.append("[The pattern has a line break in it, so multiline was switched on.]")
+    notes = _notes(len(every) - offset - len(rows), offset + len(rows), found, mode)
     summary = _summary(every, mode, "+" if incomplete else "")
     if mode == "count" and every:
         notes.insert(0, f"Total: {summary}")
     notes += [] if rows and not named else [f"[Searched {place}.]"]
     if not rows:
         nothing = f"No matches.{ignored_note(path)}"
-        texts = [f"No matches past offset {page.offset}." if page.offset and every else nothing]
+        texts = [f"No matches past offset {offset}." if offset and every else nothing]
         summary = "no matches"
     head = [f"{place}:"] if rows and not named else []
     return Output(

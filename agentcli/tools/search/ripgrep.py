@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal as signals
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.installation import installation_paths, is_installed
 from agentcli.core.processes.own_programs import find_program
@@ -60,12 +64,11 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
 
 
 async def list_files(
-    folder: str, context: ToolContext, signal: AbortSignal, *, take: Take, seconds: float | None = None
+    folder: str, context: ToolContext, signal: AbortSignal, *, take: Take, seconds: float = TIME_LIMIT
 ) -> RipgrepResult:
     """Pass all files below a folder that are not ignored to `take`, as absolute paths, each followed by a NUL byte."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
-    collected = _PassedOn(take, b"\0", seconds)
-    return await _run(arguments, context, signal, collected)
+    return await _run(arguments, context, signal, take, b"\0", seconds)
 
 
 def ignored_note(path: str) -> str:
@@ -92,140 +95,75 @@ async def search(
     pass_descriptors: tuple[int, ...] = (),
 ) -> RipgrepResult:
     """Lines of ripgrep's output, at most `most`. After `enough` of them it continues only for a moment, to count."""
-    return await _run(arguments, context, signal, _Collected(most, enough, separator), pass_descriptors)
+    lines: list[bytes] = []
+    size, ends = 0, math.inf
+
+    def take(block: bytes) -> bool:
+        nonlocal size, ends
+        size += len(block)
+        lines.extend(block.removesuffix(separator).split(separator))
+        if enough is not None and len(lines) > enough:
+            ends = min(ends, time.monotonic() + _COUNTING)
+        return len(lines) <= most and size <= _MAX_BYTES and time.monotonic() < ends
+
+    found = await _run(arguments, context, signal, take, separator, TIME_LIMIT, pass_descriptors)
+    return replace(found, lines=lines[:most])
 
 
 async def _run(
     arguments: Sequence[str],
     context: ToolContext,
     signal: AbortSignal,
-    collected: _Collected | _PassedOn,
+    take: Take,
+    separator: bytes,
+    seconds: float,
     pass_descriptors: tuple[int, ...] = (),
 ) -> RipgrepResult:
-    """Run ripgrep. Never raises; leaves no process running."""
+    """Run ripgrep and pass its output on. Never raises; leaves no process running."""
     program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     if program is None:
         return RipgrepResult([], error=NOT_FOUND)
-    try:
-        child = Child.start(
-            [program, *COMMON, *arguments],
-            cwd=context.root,
-            environ={"PATH": os.defpath},
-            separate_errors=True,
-            pass_descriptors=pass_descriptors,
-        )
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        return RipgrepResult([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
-    unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
-    errors = start_task(_read_errors(child), name="rg errors")
-    try:
-        reader = start_task(collected.read(child), name="rg output")
+    more, timed_out, ended = False, False, False
+    with tempfile.TemporaryFile() as errors:
         try:
-            ended = await collected.until_ended(reader)
-        finally:
-            await cancel_and_wait([reader])
-        if ended:
-            await asyncio.wait({errors}, timeout=1)
-            await child.wait(1)
-    finally:
-        unhook()
+            child = Child.start(
+                [program, *COMMON, *arguments],
+                cwd=context.root,
+                environ={"PATH": os.defpath},
+                stderr=errors.fileno(),
+                pass_descriptors=pass_descriptors,
+            )
+        except OSError as error:
+            reason = (error.strerror or "").lower()
+            return RipgrepResult([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
+        unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
         try:
-            await cancel_and_wait([errors])
+            async with asyncio.timeout(seconds):
+                more = not await _pass_on(child, take, separator)
+            ended = not more and await child.wait(1)
+        except TimeoutError:
+            timed_out = True
         finally:
+            unhook()
             await child.aclose()
-    failed = ended and not collected.more and not signal.aborted and child.code not in (0, 1)
-    text = errors.result() if failed and not errors.cancelled() else ""
-    return RipgrepResult(collected.lines, collected.more, collected.timed_out, text)
+        text = ""
+        if ended and not signal.aborted and child.code not in (0, 1):
+            errors.seek(0)
+            text = errors.read(_MAX_ERROR_BYTES).decode("utf-8", errors="replace").strip()
+    return RipgrepResult([], more, timed_out, text)
 
 
-class _PassedOn:
-    """Passes output on in blocks, in a thread, so that memory does not grow with the output."""
-
-    def __init__(self, take: Take, separator: bytes, seconds: float | None) -> None:
-        self.lines: list[bytes] = []
-        self.more = False
-        self.timed_out = False
-        self._take = take
-        self._separator = separator
-        self._seconds = seconds
-
-    async def until_ended(self, reader: asyncio.Task[None]) -> bool:
-        """True if the output was read to its end or `take` wants no more; False on timeout."""
-        await asyncio.wait({reader}, timeout=TIME_LIMIT if self._seconds is None else self._seconds)
-        self.timed_out = not reader.done()
-        if reader.done():
-            reader.result()
-        return reader.done()
-
-    async def read(self, child: Child) -> None:
-        clock = asyncio.get_running_loop().time
-        waiting, due = b"", clock()
-        while data := await child.output.read():
-            waiting += data
-            end = waiting.rfind(self._separator) + 1
-            # The first names at once, later ones in blocks: large on a fast disk, after a short time on a slow one.
-            if not end or (len(waiting) < _BLOCK and clock() < due):
-                continue
-            if not await in_thread(self._take, waiting[:end]):
-                self.more = True
-                return
-            waiting, due = waiting[end:], clock() + _BLOCK_SECONDS
-        if waiting:
-            await in_thread(self._take, waiting)
-
-
-class _Collected:
-    """Collects lines until a limit."""
-
-    def __init__(self, most: int, enough: int | None, separator: bytes) -> None:
-        self.lines: list[bytes] = []
-        self.more = False
-        self.timed_out = False
-        self._separator = separator
-        self._most = most
-        self._enough = most if enough is None else enough
-        self._has_enough = asyncio.Event()
-
-    async def until_ended(self, reader: asyncio.Task[None]) -> bool:
-        """True if the output was read to its end or to the limit; False on timeout."""
-        waiting = start_task(self._has_enough.wait())
-        try:
-            await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel_and_wait([waiting])
-        if not reader.done() and self._has_enough.is_set():
-            await asyncio.wait({reader}, timeout=_COUNTING)
-            self.more = self.more or not reader.done()
-        else:
-            self.timed_out = not reader.done()
-        if reader.done():
-            reader.result()
-        return reader.done()
-
-    async def read(self, child: Child) -> None:
-        rest = b""
-        size = 0
-        while data := await child.output.read():
-            size += len(data)
-            *whole, rest = (rest + data).split(self._separator)
-            self.lines += whole
-            if len(self.lines) > self._most or size > _MAX_BYTES:
-                break
-            if len(self.lines) > self._enough:
-                self._has_enough.set()
-        else:
-            if rest:
-                self.lines.append(rest)
-            size = 0
-        if len(self.lines) > self._most or size > _MAX_BYTES:
-            del self.lines[self._most :]
-            self.more = True
-
-
-async def _read_errors(child: Child) -> str:
-    assert child.errors is not None
-    data = b""
-    while piece := await child.errors.read():
-        data = (data + piece)[:_MAX_ERROR_BYTES]
-    return data.decode("utf-8", errors="replace").strip()
+async def _pass_on(child: Child, take: Take, separator: bytes) -> bool:
+    """Pass output on in blocks, in a thread, so that memory does not grow with it; False if `take` wants no more."""
+    clock = asyncio.get_running_loop().time
+    waiting, due = b"", clock()
+    while data := await child.output.read():
+        waiting += data
+        end = waiting.rfind(separator) + 1
+        # The first output at once, more of it in blocks: large on a fast disk, after a short time on a slow one.
+        if not end or (len(waiting) < _BLOCK and clock() < due):
+            continue
+        if not await in_thread(take, waiting[:end]):
+            return False
+        waiting, due = waiting[end:], clock() + _BLOCK_SECONDS
+    return not waiting or await in_thread(take, waiting)
