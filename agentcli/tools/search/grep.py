@@ -40,7 +40,6 @@ _NUMBERED = lazy_pattern(r"(\d+)([:-])(.*)", re.DOTALL)
 """Line number, whether the line matches, and its text."""
 
 
-
 class Grep(BuiltinTool):
     name = "Grep"
     subject = "pattern"
