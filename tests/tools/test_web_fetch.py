@@ -83,9 +83,6 @@ def address(url: str) -> WebAddress:
     return parsed
 
 
-# ------------------------------------------------------------------------------------------------- what it is asked
-
-
 def test_the_fetched_address_is_the_approved_one(tmp_path: Path) -> None:
     tool, here = WebFetch(), context(tmp_path)
     given = {"url": "HTTP://2130706433/a#b", "prompt": "x"}
@@ -96,9 +93,6 @@ def test_the_fetched_address_is_the_approved_one(tmp_path: Path) -> None:
     assert tool.title({"url": "https://example.com/\x1b[2J"}) == "Fetch https://example.com/"
     assert tool.title({}) == "Fetch"
     assert tool.is_safe(given)
-
-
-# ------------------------------------------------------------------------------------------------------ what it says
 
 
 async def test_a_page_is_sent_to_the_small_model_between_markers_that_it_cannot_close(tmp_path: Path) -> None:
@@ -169,11 +163,10 @@ async def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (Answer(b"gone away", 404, {"content-type": "text/plain"}), "answered HTTP 404"),
         (Answer(b"no", 403, {"content-type": "text/plain"}), "does not log in"),
         (Answer(b"%PDF-1.4", headers={"content-type": "application/pdf"}), "a PDF document, 8 B; only text"),
-        (Answer(b"\x89PNG\r\n\x1a\n", headers={"content-type": "image/png"}), "a PNG image"),
+        (Answer(b"\x89PNG\r\n\x1a\n", headers={"content-type": "image/png"}), "an image (image/png)"),
         (Answer(b"\x00" * 100, headers={}), "binary data"),
         (Answer(b"<script>app()</script>"), "has no text"),
-        (Answer(b"x", headers={"content-encoding": "br"}), "encoding 'br'"),
-        (Answer(b"not gzip", headers={"content-encoding": "gzip"}), "cannot be decompressed"),
+        (Answer(b"not gzip", headers={"content-encoding": "gzip"}), "sent an invalid answer"),
         (redirect("ftp://example.com/x"), "cannot be fetched"),
         (redirect("http://[bad/"), "cannot be fetched"),
         (redirect("http://user:pass@127.0.0.1/"), "cannot be fetched"),
@@ -209,9 +202,6 @@ async def test_redirects_on_the_same_host_are_followed_and_others_reported(tmp_p
     assert "http://127.0.0.1:1/x" in text_of(port)
     assert "http://evil.example/x" in text_of(bare)
     assert away.structured["redirect"] == "https://other.example/there"
-
-
-# ------------------------------------------------------------------------------------------------------------ limits
 
 
 async def test_an_endless_page_is_read_up_to_the_cap(tmp_path: Path) -> None:
@@ -278,21 +268,8 @@ async def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     assert "was not found" in text_of(nowhere)
 
 
-# ------------------------------------------------------------------------------------------------- private addresses
-
-
 @pytest.mark.parametrize(
-    "leads_to",
-    [
-        "127.0.0.1",
-        "10.1.2.3",
-        "169.254.169.254",
-        "100.64.0.1",
-        "::1",
-        "fd00::1",
-        "::ffff:192.168.0.1",
-        "64:ff9b::a00:1",
-    ],
+    "leads_to", ["127.0.0.1", "169.254.169.254", "100.64.0.1", "fd00::1", "::ffff:192.168.0.1", "64:ff9b::a00:1"]
 )
 async def test_a_public_name_that_leads_to_a_private_address_is_not_fetched(tmp_path: Path, leads_to: str) -> None:
     names = Names({"rebind.example": [[PUBLIC, ipaddress.ip_address(leads_to)]]})
@@ -356,28 +333,25 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     assert isinstance(page, FetchedPage)
 
 
-# --------------------------------------------------------------------------------------------------------------- TLS
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("tls")
     key, cert = folder / "key.pem", folder / "cert.pem"
     command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-keyout",
-        str(key),
-        "-out",
-        str(cert),
+        *(
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ),
+        *("-subj", "/CN=secure.example", "-addext", "subjectAltName=DNS:secure.example", "-keyout", key, "-out", cert),
     ]
-    command += ["-days", "2", "-subj", "/CN=secure.example", "-addext", "subjectAltName=DNS:secure.example"]
     try:
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
@@ -400,9 +374,6 @@ async def test_a_pinned_connection_still_checks_the_certificate_of_the_name(cert
     for problem in (wrong, untrusted):
         assert isinstance(problem, FetchProblem)
         assert "secure connection" in problem.text
-
-
-# ----------------------------------------------------------------------------------------------- ways to get there
 
 
 def test_a_plain_http_url_is_tried_with_https_first() -> None:

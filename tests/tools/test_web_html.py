@@ -183,11 +183,11 @@ async def test_a_character_that_was_cut_in_two_does_not_change_the_encoding() ->
     [
         (b"%PDF-1.7 ...", "application/pdf", "a PDF document"),
         (b"%PDF-1.7 ...", "text/html", "a PDF document"),
-        (b"\x89PNG\r\n\x1a\n", "image/png", "a PNG image"),
+        (b"\x89PNG\r\n\x1a\n", "image/png", "an image (image/png)"),
         (b"RIFF....WEBP", "image/webp", "an image (image/webp)"),
         (b"\x00\x01\x02" * 100, "application/octet-stream", "binary data (application/octet-stream)"),
         (b"\x00\x01\x02" * 100, "", "binary data"),
-        (b"PK\x03\x04", "application/zip", "a ZIP archive or an office document"),
+        (b"PK\x03\x04", "application/zip", "binary data (application/zip)"),
         (b"x", "video/mp4", "a video (video/mp4)"),
     ],
 )

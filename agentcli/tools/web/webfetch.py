@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import re
 from collections import OrderedDict
 from pathlib import Path
@@ -25,6 +26,7 @@ from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.files.file_kinds import image_media_type, is_pdf
 from agentcli.tools.worker import run_worker
 
 if TYPE_CHECKING:
@@ -46,24 +48,9 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _READ_AS = {
     # Browsers read these labels as a superset encoding.
     **dict.fromkeys(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"), "cp1252"),
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
+    **dict.fromkeys(("shift_jis", "shift-jis"), "cp932"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
-    **dict.fromkeys(("iso-8859-9",), "cp1254"),
 }
-_REFUSED_CODECS = frozenset(
-    {"utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
-)
-"""Codecs of Python that browsers do not know, or that depend on the machine."""
-_MAGIC = (
-    (b"%PDF-", "a PDF document"),
-    (b"\x89PNG\r\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"PK\x03\x04", "a ZIP archive or an office document"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"\x7fELF", "an ELF program"),
-)
 
 
 @frozen
@@ -95,11 +82,11 @@ class Unreadable:
 async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> PageText | Binary | Unreadable:
     """Convert a response, by its content type or, if that is missing or says nothing, by its bytes."""
     kind = content_type.partition(";")[0].strip().lower()
-    named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
+    binary = "application/pdf" if is_pdf(body) else image_media_type(body)
     is_html = kind in _HTML or (not kind and _looks_like_html(body))
     is_text = is_html or _TEXT.fullmatch(kind) or (not _is_specific(kind) and _looks_like_text(body))
-    if named is not None or not is_text:
-        return Binary(named or _kind_text(kind))
+    if binary or not is_text:
+        return Binary(_kind_text(binary or kind))
     text = await in_thread(decode, body, content_type)
     if is_html or (kind in ("text/plain", "") and _looks_like_html(body)):
         worker = Path(__file__).with_name("html_worker.py")
@@ -120,30 +107,18 @@ def decode(body: bytes, content_type: str) -> str:
             return body[len(mark) :].decode(name, "replace")
     header = re.search(r"charset\s*=\s*[\"']?\s*([\w:.-]{1,40})", content_type, re.IGNORECASE)
     own = _META.search(body[:4096])
-    by_header = _codec(header[1]) if header else None
-    by_page = _codec(own[1].decode("ascii", "replace")) if own else None
-    if by_page is not None and by_page.startswith(("utf-16", "utf-32")):
-        by_page = "utf-8"  # a declaration that could be read as ASCII cannot be UTF-16
-    chosen = by_header or by_page
-    if chosen is not None:
-        return body.decode(chosen, "replace")
+    declared = own[1].decode("ascii", "replace").lower() if own else ""
+    if declared.startswith(("utf-16", "utf-32")):
+        declared = "utf-8"  # a declaration that could be read as ASCII cannot be UTF-16
+    for label in (header[1].lower() if header else "", declared):
+        if not label.startswith(("utf-7", "unicode", "raw", "idna", "punycode")):  # codecs of Python, not of the web
+            with contextlib.suppress(LookupError):
+                return body.decode(_READ_AS.get(label, label), "replace")
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         # The end may be cut inside a character.
         return body.decode("utf-8" if error.reason == "unexpected end of data" else "cp1252", "replace")
-
-
-def _codec(label: str) -> str | None:
-    name = label.strip().lower()
-    name = _READ_AS.get(name, name)
-    try:
-        found = codecs.lookup(name)
-    except (LookupError, ValueError):
-        return None
-    if found.name.replace("_", "-") in _REFUSED_CODECS or not getattr(found, "_is_text_encoding", True):
-        return None
-    return found.name
 
 
 def _is_specific(kind: str) -> bool:
@@ -279,8 +254,6 @@ class WebFetch(BuiltinTool):
         return await self._read(address, found, signal)
 
     async def _read(self, address: WebAddress, page: FetchedPage, signal: AbortSignal) -> _Read | Output:
-        from agentcli.tools.web.webfetch import Binary, PageText, Unreadable, read_page
-
         try:
             content = await read_page(page.body, page.content_type, page.url, signal)
         except Aborted:
