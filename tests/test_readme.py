@@ -61,10 +61,12 @@ def test_the_papers_are_short_and_the_readme_links_all_pages() -> None:
 
 
 def test_every_flag_that_is_named_exists() -> None:
+    from agentcli.cli.app import command_tree
     from agentcli.cli.flags import BY_NAME
-    from agentcli.cli.subcommands import SUBCOMMANDS
 
-    known = {*BY_NAME, *(name for command in SUBCOMMANDS for flag in command.flags for name in flag.names)}
+    commands = list(command_tree().commands.values())
+    commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
+    known = {*BY_NAME, *(name for command in commands for param in command.params for name in param.opts)}
     unquoted = (re.sub(r"'[^']*'", "", line) for block in blocks("sh") for line in block.splitlines())
     lines = [line for line in unquoted if "agentcli" in line]
     named = {flag for line in lines for flag in re.findall(r"(?<=\s)--[a-z][a-zA-Z-]+", line)} - {"--help"}

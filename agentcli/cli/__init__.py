@@ -1,8 +1,7 @@
 """The command line: parses arguments, builds `Options`, imports exactly one front end.
 
 `main` leads from the arguments to the exit code. `flags` has the table of flags and its parser; `help`, `complete` and
-`reference` show that table. `front_ends` starts the app, plain mode or a headless run; `subcommands` is
-the table of the others.
+`reference` show that table. `front_ends` starts the app, plain mode or a headless run; `app` the typer sub-commands.
 """
 
 COMMANDS = {
@@ -21,4 +20,4 @@ COMMANDS = {
     "mcp": "Add, list, test and remove MCP servers; serve the tools of agentcli.",
     "completion": "Print a shell completion script.",
 }
-"""Sub-commands with their help; `subcommands.py` has their flags. Here, because every start needs the names."""
+"""Sub-commands with their help; `app.py` has one function for each. Here, because every start needs the names."""

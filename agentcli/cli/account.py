@@ -10,19 +10,22 @@ import asyncio
 import shutil
 import sys
 import textwrap
+from typing import Annotated
+
+import typer
 
 from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import EndpointAddress, Login, tidy_key
 from agentcli.assemble.model import ModelBuilder
-from agentcli.cli.flags import Parsed
 from agentcli.cli.output import ask_secret, confirm, echo, echo_json, notice
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.credentials import shown_url
+from agentcli.providers.listing import KeyCheck
 from agentcli.session.find import list_sessions
 
 MAX_ATTEMPTS = 3
@@ -30,41 +33,64 @@ _MAX_INPUT = 65_536
 _TRY_LATER = 75
 
 
-def login(given: Parsed) -> int:
-    base_url = given.get("base_url")
+def login(
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", metavar="URL", help="The server of the key; later requests use it."),
+    ] = None,
+    from_stdin: Annotated[
+        bool, typer.Option("--with-key-stdin", help="Read the key from standard input; no questions.")
+    ] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Store the key without a check.")] = False,
+    words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+) -> None:
+    """Store an API key. It is entered without echo, checked with one free request, and stored in the
+    system's keyring if there is one (pip install 'agentcli[keyring]'), else in a file that only you can read.
+    From a program: agentcli login < FILE.
+
+    A key is stored for one address and never sent to another.
+
+    Order of precedence for keys: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the output of the apiKeyHelper command,
+    the stored key. For addresses: ANTHROPIC_BASE_URL, the baseUrl setting, api.anthropic.com.
+
+    Exit codes: 0 stored, 1 not stored, 2 wrong usage, 75 the server could not be reached."""
+    if words:
+        raise UsageError(
+            "Do not pass a key as an argument, where others can see it. Run agentcli login and paste it, "
+            "or use: agentcli login < FILE"
+        )
     work = Login(Options())
     address = work.address(base_url)
     if address.is_unencrypted:
         notice(f"Warning: {shown_url(address.url)} is not encrypted. Anyone on the network can read the key.")
     # Typed input is never echoed, whatever the flags.
     typed = sys.stdin.isatty()
-    interactive = typed and not given.get("with_key_stdin")
+    interactive = typed and not from_stdin
     for attempt in range(MAX_ATTEMPTS if interactive else 1):
         key = tidy_key(_ask_key(address) if typed else _read_key())
         if not key:
             if base_url is None or address.is_public:
                 raise CredentialError("No key entered. Nothing was changed.")
             break
-        if given.get("no_check"):
+        if no_check or _is_accepted(
+            asyncio.run(_check(work, address, key)), interactive, last=attempt == MAX_ATTEMPTS - 1
+        ):
             break
-        code = _check(work, address, key, interactive, last=attempt == MAX_ATTEMPTS - 1)
-        if code == 0:
-            break
-        if code == _TRY_LATER:
-            return code
     else:
-        return 1
+        raise typer.Exit(1)
     _keep(work, address, key, chosen=base_url is not None)
-    return 0
 
 
-def logout(given: Parsed) -> None:
-    everything = given.get("all")
+def logout(
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="The server of the key. Default: the one in use.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Remove the keys of all servers.")] = False,
+) -> None:
+    """Remove the stored key for the server in use."""
     work = Login(Options())
     addresses = (
-        [EndpointAddress(url, "kept") for url in work.kept_addresses()]
-        if everything
-        else [work.address(given.get("base_url"))]
+        [EndpointAddress(url, "kept") for url in work.kept_addresses()] if everything else [work.address(base_url)]
     )
     forgotten = [address.host for address in addresses if work.forget(address)]
     if forgotten:
@@ -96,26 +122,28 @@ def _read_key() -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _check(work: Login, address: EndpointAddress, key: str, interactive: bool, *, last: bool) -> int:
-    """Check the key and report it. Returns 0 to store it, 1 to ask for another one, or the exit code of a server that
-    could not be reached."""
+async def _check(work: Login, address: EndpointAddress, key: str) -> KeyCheck:
     notice(f"Asking {plain_line(address.host)} …")
-    checked = asyncio.run(work.check(address, key))
+    return await work.check(address, key)
+
+
+def _is_accepted(checked: KeyCheck, interactive: bool, *, last: bool) -> bool:
+    """Report the check. Returns whether to store the key; False: ask again. Exits if asking again is pointless."""
     match checked.verdict:
         case "accepted":
-            return 0
+            return True
         case "unclear":
             notice(f"{checked.text} The key is stored unchecked.")
-            return 0
+            return True
         case "refused":
             again = " Try again." if interactive and not last else " Nothing was changed."
             notice(f"{checked.text}{again}")
-            return 1
+            return False
     notice(checked.text)
     if interactive and confirm("Store the key without a check?"):
-        return 0
+        return True
     notice("Nothing was changed. Try again later, or use --no-check.")
-    return _TRY_LATER
+    raise typer.Exit(_TRY_LATER)
 
 
 def _keep(work: Login, address: EndpointAddress, key: str, *, chosen: bool) -> None:
@@ -135,15 +163,17 @@ def _keep(work: Login, address: EndpointAddress, key: str, *, chosen: bool) -> N
         echo("Start with: agentcli")
 
 
-def status(given: Parsed) -> int:
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the model, server and key in use, and whether agentcli is ready. Exit codes: 0 ready, 1 no key."""
     data = status_data(Options())
-    if given.get("json"):
+    if as_json:
         echo_json(data)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for name, value in _rows(data):
             echo(_row(name, plain_line(value, 400), width))
-    return 0 if data["ready"] else 1
+    if not data["ready"]:
+        raise typer.Exit(1)
 
 
 def _row(name: str, value: str, width: int) -> str:

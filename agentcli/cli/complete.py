@@ -1,4 +1,4 @@
-"""Shell completion. Shells pass the words typed so far; flags and commands come from their tables.
+"""Shell completion. Shells pass the words typed so far; flags come from the table without typer.
 
 Candidates come from tables and from the user's files; names that a shell would have to quote are skipped.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags import BY_NAME, FLAGS, SHELLS, Flag, Parsed
-from agentcli.cli.output import echo, write_bytes
-from agentcli.core.errors import UsageError
+from agentcli.cli.flags import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SHELLS, Flag
+from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line, spell_hidden
 
@@ -45,13 +45,6 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
     text = "".join(f"{_line(shell, offer)}\n" for offer in found)
     write_bytes(spell_hidden(text).encode("utf-8", "replace"))
     return 0
-
-
-def print_script(given: Parsed) -> None:
-    [shell] = given.words
-    if shell not in SCRIPTS:
-        raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
-    echo(SCRIPTS[shell], end="")
 
 
 def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[ShellCompletion]:
@@ -111,7 +104,7 @@ class FlagValues:
                 return self.models()
             case "theme":
                 return self.themes()
-            case "tool" | "tools" | "allowed_tools" | "disallowed_tools":
+            case "tools" | "allowed_tools" | "disallowed_tools":
                 return self.tools()
         if flag.kind == "paths" or "FILE" in flag.metavar:
             raise FileNamesWanted
@@ -159,35 +152,49 @@ class FlagValues:
 
 
 def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
-    from agentcli.cli.subcommands import SUBCOMMANDS, flags_of, inner_commands
+    from agentcli.cli.app import command_tree
 
     path = [word for word in before if not word.startswith("-")]
-    if path[0] == "help" and len(path) > 1:
-        path = path[1:]
-    name = " ".join(path[:2]) if inner_commands(path[0]) else path[0]
-    command = next((one for one in SUBCOMMANDS if one.path == name), None)
-    if command is None:
-        inner = inner_commands(path[0]).items() if len(path) == 1 else ()
-        yield from matching((ShellCompletion(word, one.help) for word, one in inner), current)
-        return
-    flag = flags_of(command).get(before[-1])
+    command = _deepest(command_tree(), path)
     if current.startswith("-"):
-        flags = [ShellCompletion(name, flag.help) for name, flag in flags_of(command).items()]
+        rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
+        flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
         yield from matching([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
-    elif flag is not None and flag.kind != "switch":
+    elif before[-1] in _OWN_VALUES:
+        yield from matching(map(ShellCompletion, _OWN_VALUES[before[-1]]), current)
+    elif before[-1] == "--tool":
+        yield from matching(source.tools(), current)
+    elif (flag := BY_NAME.get(before[-1])) is not None and flag.kind != "switch":
         yield from matching(source.of_flag(flag), current)
-    elif "--" in before:
+    elif path[0] == "help":
+        yield from matching(_subcommands(_deepest(command_tree(), path[1:])), current)
+    elif getattr(command, "commands", None):
+        yield from matching(_subcommands(command), current)
+    elif path == ["completion"]:
+        yield from matching(map(ShellCompletion, SHELLS), current)
+    elif path[0] == "mcp" and path[1:] in (["get"], ["test"], ["remove"], ["login"], ["logout"]):
+        yield from matching(source.servers(), current)
+    elif path == ["trust"] or (path[:2] == ["mcp", "add"] and "--" in before):
         raise FileNamesWanted
-    else:
-        match [argument.strip("[]…") for argument, _text in command.arguments[:1]]:
-            case ["COMMAND"] if name == "help":
-                yield from matching((ShellCompletion(one, text) for one, text in COMMANDS.items()), current)
-            case ["SHELL"]:
-                yield from matching(map(ShellCompletion, SHELLS), current)
-            case ["SERVER"]:
-                yield from matching(source.servers(), current)
-            case ["FOLDER"]:
-                raise FileNamesWanted
+
+
+_OWN_VALUES = {"--mode": MODES, "--scope": MCP_SCOPES, "--transport": MCP_TRANSPORTS}
+"""Values of flags that only sub-commands have."""
+
+
+def _deepest(command: Any, words: Sequence[str]) -> Any:
+    """The sub-command that the first words name."""
+    for word in words:
+        inner = getattr(command, "commands", None) or {}
+        if word not in inner:
+            break
+        command = inner[word]
+    return command
+
+
+def _subcommands(command: Any) -> Iterator[ShellCompletion]:
+    for name, one in (getattr(command, "commands", None) or {}).items():
+        yield ShellCompletion(name, one.help or "")
 
 
 def _join_split_words(words: Sequence[str]) -> tuple[list[str], bool]:

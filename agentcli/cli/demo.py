@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.flags import Parsed
 from agentcli.cli.front_ends import terminal_restored
 from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
@@ -43,12 +42,6 @@ SETTINGS: dict[str, Any] = {
         }
     },
 }
-
-
-def demo(given: Parsed) -> int:
-    chosen = {name: given.get(name) for name in ("auto", "keep") if given.get(name)}
-    mode, theme = given.get("permission_mode"), given.get("theme")
-    return run_demo(speed=given.get("speed", 1.0), mode=mode, theme=theme, **chosen)
 
 
 def run_demo(

@@ -6,7 +6,7 @@ only, and little of that, because every start imports it: typer would need 90 ms
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -191,14 +191,9 @@ _RULE_LIST = lazy_pattern(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\
 class Parsed:
     values: Mapping[str, Any] = field(default_factory=dict)
     """Values by `Flag.key`, only of the given flags. Lists are tuples."""
-    words: tuple[str, ...] = ()
-    """Arguments that belong to no flag: the prompt, or those of a sub-command."""
+    prompt: str | None = None
     command: tuple[str, ...] = ()
-    """Sub-command and its arguments, not parsed yet. If set, the other fields are empty."""
-
-    @property
-    def prompt(self) -> str | None:
-        return self.words[0] if self.words else None
+    """Sub-command and its arguments. If set, the other fields are empty."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.values.get(key, default)
@@ -215,24 +210,10 @@ def parse(argv: Sequence[str]) -> Parsed:
     """Parse the arguments. Raises `UsageError` for anything that is not in the table."""
     if argv and argv[0] in COMMANDS:
         return Parsed(command=tuple(argv))
-    parsed = parse_words(argv, FLAGS)
-    prompt = parsed.prompt
-    if prompt is not None and (len(parsed.words) > 1 or not parsed.get("print")):
-        _refuse_mistyped_command(prompt)
-    if len(parsed.words) > 1:
-        raise UsageError(f"Two prompts given, {prompt!r} and {parsed.words[1]!r}. Put quotes around the whole prompt.")
+    parsed = _Arguments(list(argv)).read()
+    if parsed.prompt is not None and not parsed.get("print"):
+        _refuse_mistyped_command(parsed.prompt)
     return parsed
-
-
-def parse_words(argv: Sequence[str], flags: Iterable[Flag]) -> Parsed:
-    """Parse arguments with these flags. Raises `UsageError`."""
-    reader = _Arguments(list(argv), by_name(flags))
-    reader.read()
-    return Parsed(reader.values, tuple(reader.words))
-
-
-def by_name(flags: Iterable[Flag]) -> dict[str, Flag]:
-    return {name: flag for flag in flags for name in flag.names}
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -252,54 +233,61 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 class _Arguments:
-    def __init__(self, argv: list[str], known: Mapping[str, Flag]) -> None:
+    def __init__(self, argv: list[str]) -> None:
         self._rest = argv
-        self._known = known
-        self.values: dict[str, Any] = {}
-        self.words: list[str] = []
+        self._values: dict[str, Any] = {}
+        self._prompt: str | None = None
 
-    def read(self) -> None:
+    def read(self) -> Parsed:
         while self._rest:
             argument = self._rest.pop(0)
             if argument == "--":
-                self.words += self._rest
-                return
+                for word in self._rest:
+                    self._take_prompt(word)
+                break
             if argument.startswith("-") and argument != "-":
                 self._take_flag(argument)
             else:
-                self.words.append(argument)
+                self._take_prompt(argument)
+        return Parsed(self._values, self._prompt)
+
+    def _take_prompt(self, word: str) -> None:
+        if self._prompt is not None:
+            _refuse_mistyped_command(self._prompt)
+            raise UsageError(f"Two prompts given, {self._prompt!r} and {word!r}. Put quotes around the whole prompt.")
+        self._prompt = word
 
     def _take_flag(self, argument: str) -> None:
         name, equals, attached = argument.partition("=")
-        flag = self._known.get(name)
+        flag = BY_NAME.get(name)
         if flag is None:
             if self._take_joined_switches(argument):
                 return
-            raise UsageError(self._unknown_flag(name))
+            raise UsageError(_unknown_flag(name))
         given: str | None = attached if equals else None
         if flag.kind == "switch":
             if given is not None:
                 raise UsageError(f"{name} takes no value. Omit {('=' + attached)!r}.")
-            self.values[flag.key] = True
+            self._values[flag.key] = True
             return
         if given is None:
             given = self._next_value(flag, name)
         value = "" if given is None else read_value(flag, name, given)
         if flag.repeats:
-            self.values[flag.key] = (*self.values.get(flag.key, ()), *value)
+            self._values[flag.key] = (*self._values.get(flag.key, ()), *value)
         else:
-            self.values[flag.key] = value
+            self._values[flag.key] = value
         if flag.kind == "rules":
             self._take_more_rules(flag, name)
 
     def _take_joined_switches(self, argument: str) -> bool:
         """Take `-pc` as `-p -c`; False if the argument is not such a group."""
-        letters = [self._known.get(f"-{letter}") for letter in argument[1:]]
+        letters = [BY_NAME.get(f"-{letter}") for letter in argument[1:]]
         if argument.startswith("--") or not all(flag is not None and flag.kind == "switch" for flag in letters):
             return False
         for flag in letters:
             if flag is not None:
-                self.values[flag.key] = True
+                self._values[flag.key] = True
         return True
 
     def _next_value(self, flag: Flag, name: str) -> str | None:
@@ -309,7 +297,7 @@ class _Arguments:
         if flag.kind == "optional" and (following is None or following.startswith("-")):
             return None
         # A value may begin with a dash (a prompt, a negative number), but a known flag means that the value is missing.
-        if following is None or following in self._known:
+        if following is None or following in BY_NAME:
             raise UsageError(f"{name} needs a value: {name} {flag.metavar}.")
         return self._rest.pop(0)
 
@@ -320,17 +308,13 @@ class _Arguments:
         """
         while self._rest and _RULE_LIST.fullmatch(self._rest[0]):
             word = self._rest[0]
-            if not self.words and "(" not in word and not word.startswith("mcp__"):
+            if self._prompt is None and "(" not in word and not word.startswith("mcp__"):
                 raise UsageError(
                     f"{word!r} after {name} could be a rule or the prompt. "
                     f"Join rules with commas, and put the prompt before {name}."
                 )
             self._rest.pop(0)
-            self.values[flag.key] = (*self.values[flag.key], *split_list(word))
-
-    def _unknown_flag(self, name: str) -> str:
-        near = nearest(name, tuple(self._known))
-        return f"There is no flag {name}. " + (f"Did you mean {near}?" if near else "--help lists all flags.")
+            self._values[flag.key] = (*self._values[flag.key], *split_list(word))
 
 
 def read_value(flag: Flag, name: str, text: str) -> Any:
@@ -368,6 +352,11 @@ def _choice(flag: Flag, name: str, text: str) -> str:
     near = nearest(text, flag.choices)
     hint = f" Did you mean {near}?" if near else ""
     raise UsageError(f"{name} must be one of {', '.join(flag.choices)}, not {text!r}.{hint}")
+
+
+def _unknown_flag(name: str) -> str:
+    near = nearest(name, tuple(BY_NAME))
+    return f"There is no flag {name}. " + (f"Did you mean {near}?" if near else "agentcli --help lists all flags.")
 
 
 def _refuse_mistyped_command(prompt: str) -> None:

@@ -59,9 +59,9 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
 
         return run_demo(early=early)
     if parsed.command:
-        from agentcli.cli.subcommands import run_command
+        from agentcli.cli.app import run_app
 
-        return run_command(parsed.command)
+        return run_app(parsed.command)
     if parsed.get("help"):
         from agentcli.cli.help import root_help, terminal_style
 

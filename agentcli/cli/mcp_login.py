@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from agentcli.cli.flags import Parsed
-from agentcli.cli.mcp import approved_server, environment_here
+import typer
+
+from agentcli.cli.mcp import (
+    ConfigFlag,
+    ServerName,
+    TrustFlag,
+    configured_servers,
+    environment_here,
+    named_server,
+)
 from agentcli.cli.output import echo, notice
 from agentcli.core.errors import AgentError
 from agentcli.core.text.format import counted
@@ -20,15 +28,49 @@ if TYPE_CHECKING:
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
 
+
+LOGIN_HELP = """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
+
+On a machine without a browser: open the address on another machine. After signing in, the browser there ends on a page
+that does not load; paste the address of that page here.
+
+The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are used only
+for this server's name and address. Exit code 1 if you are not signed in at the end."""
+LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
+
 _MAX_LINE = 65_536
 
 
-def login(given: Parsed) -> None:
-    asyncio.run(_with_server(given, sign_in, opens_browser=not given.get("no_browser")))
+def register(app: typer.Typer) -> None:
+    app.command("login", help=LOGIN_HELP)(login)
+    app.command("logout", help=LOGOUT_HELP)(logout)
 
 
-def logout(given: Parsed) -> None:
-    asyncio.run(_with_server(given, lambda _servers, server: sign_out(server), opens_browser=False))
+def login(
+    name: ServerName,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only show the address.")] = False,
+    trust: TrustFlag = False,
+    config: ConfigFlag = None,
+) -> None:
+    async def work() -> None:
+        servers, server = _server(name, trust, config, opens_browser=not no_browser)
+        try:
+            await sign_in(servers, server)
+        finally:
+            await servers.aclose()
+
+    asyncio.run(work())
+
+
+def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None) -> None:
+    async def work() -> None:
+        servers, server = _server(name, trust, config, opens_browser=False)
+        try:
+            await sign_out(server)
+        finally:
+            await servers.aclose()
+
+    asyncio.run(work())
 
 
 async def sign_in(servers: McpServers, server: McpServer) -> None:
@@ -72,24 +114,24 @@ async def sign_out(server: McpServer) -> None:
     echo(f"Signed out of {plain_line(server.name, 80)}.")
 
 
-async def _with_server(
-    given: Parsed, work: Callable[[McpServers, McpServer], Awaitable[None]], *, opens_browser: bool
-) -> None:
-    """Do the work with the named server, without starting it. Raises `AgentError`."""
+def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
+    """Find the server, without starting it. Raises `AgentError`."""
     from agentcli.assemble.mcp import FoundServers, make_servers
     from agentcli.mcp.protocol import ServerRequests
 
-    env = environment_here(given, opens_browser=opens_browser)
-    chosen = approved_server(env, given)
+    env = environment_here(trust, config, opens_browser=opens_browser)
+    found = configured_servers(env)
+    chosen = named_server(env, found, name)
+    if name in found.unapproved:
+        raise AgentError(
+            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
+        )
     servers = make_servers(env, FoundServers((chosen,)), ServerRequests())
     [server] = servers
     if not server.signs_in:
         own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""
-        raise AgentError(f"{server.name} has no sign-in.{own}")
-    try:
-        await work(servers, server)
-    finally:
-        await servers.aclose()
+        raise AgentError(f"{name} has no sign-in.{own}")
+    return servers, server
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The only module of the command line that writes: it makes every text safe for a terminal.
 
 File names, settings, rules, session titles and servers' messages are untrusted, so no other module in `cli/` calls
-`print` or `os.write` (a test reads the sources). Imports very little, because every error message needs
+`print`, `typer.echo` or `os.write` (a test reads the sources). Imports very little, because every error message needs
 it.
 """
 
@@ -46,10 +46,9 @@ def notice(text: str) -> None:
 
 def confirm(question: str) -> bool:
     """Ask for yes or no; the default is no."""
-    try:
-        return input(terminal_text(f"{question} [y/N]: ")).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    import typer
+
+    return typer.confirm(terminal_text(question), default=False)
 
 
 def ask_secret(prompt: str) -> str:

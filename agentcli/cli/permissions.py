@@ -6,9 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from agentcli.assemble import Rights, rights_for
-from agentcli.cli.flags import Parsed
+from agentcli.cli.flags import BY_NAME, parse
+from agentcli.cli.help import flag_row
 from agentcli.cli.output import confirm, echo, echo_json, notice
 from agentcli.commands import quarantine
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
@@ -23,26 +27,66 @@ from agentcli.core.text.plaintext import plain_line, terminal_line
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
-def try_rules(given: Parsed) -> int:
-    rights = _rights(given)
-    decision, rules, name = decide_call(rights, given.get("tool", "Bash"), given.words[0])
-    if given.get("json"):
+def table_option(name: str, *aliases: str) -> Any:
+    """The typer option for a flag of the table."""
+    flag = BY_NAME[name]
+    text = flag_row(flag)[1]
+    return typer.Option(*flag.names, *aliases, metavar=flag.metavar or None, help=text, show_default=False)
+
+
+Mode = Annotated[str | None, table_option("--permission-mode", "--mode")]
+Trust = Annotated[bool, table_option("--trust")]
+Sandbox = Annotated[str | None, table_option("--sandbox")]
+Allowed = Annotated[list[str] | None, table_option("--allowed-tools")]
+Disallowed = Annotated[list[str] | None, table_option("--disallowed-tools")]
+AddDir = Annotated[list[str] | None, table_option("--add-dir")]
+SettingsText = Annotated[str | None, table_option("--settings")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def try_rules(
+    subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
+    tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
+    mode: Mode = None,
+    trust: Trust = False,
+    sandbox: Sandbox = None,
+    allowed: Allowed = None,
+    disallowed: Disallowed = None,
+    add_dir: AddDir = None,
+    settings: SettingsText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. Exit codes: 0
+    allowed, 3 needs approval, 4 denied."""
+    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    decision, rules, name = decide_call(rights, tool, subject)
+    if as_json:
         echo_json(_record(decision, rules, name, rights))
     else:
         for line in _lines(decision, rules):
             echo(line)
-    return EXIT_CODES[decision.behavior]
+    raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
-def list_rules(given: Parsed) -> None:
-    rights = _rights(given)
+def list_rules(
+    mode: Mode = None,
+    trust: Trust = False,
+    sandbox: Sandbox = None,
+    allowed: Allowed = None,
+    disallowed: Disallowed = None,
+    add_dir: AddDir = None,
+    settings: SettingsText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the active rules and their sources."""
+    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     policy = rights.policy
     rows: list[Json] = [
         {"behavior": behavior, "rule": rule.text, "source": rule.source}
         for behavior, rules in (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
         for rule in rules
     ]
-    if given.get("json"):
+    if as_json:
         folders = [str(folder) for folder in rights.context.working_dirs]
         echo_json({"mode": policy.mode.value, "working_dirs": folders, "rules": rows})
         return
@@ -65,10 +109,31 @@ def decide_call(rights: Rights, tool: str, subject: str) -> tuple[Decision, list
     return decision, rules, name
 
 
-def _rights(given: Parsed) -> Rights:
+def rights_with(flags: list[str]) -> Rights:
     from agentcli.cli.invocation import build_options
 
-    rights = rights_for(build_options(given, Path.cwd()))
+    return rights_for(build_options(parse(flags), Path.cwd()))
+
+
+def flag_words(
+    mode: str | None,
+    trust: bool,
+    sandbox: str | None,
+    allowed: list[str] | None,
+    disallowed: list[str] | None,
+    add_dir: list[str] | None,
+    settings: str | None,
+) -> list[str]:
+    """Turn the values back into flags of agentcli's command line, so that one parser reads both."""
+    given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
+    given += [("--allowedTools", rules) for rules in allowed or ()]
+    given += [("--disallowedTools", rules) for rules in disallowed or ()]
+    given += [("--add-dir", folder) for folder in add_dir or ()]
+    return [f"{name}={value}" for name, value in given if value is not None] + (["--trust"] if trust else [])
+
+
+def _rights(flags: list[str]) -> Rights:
+    rights = rights_with(flags)
     for text in rights.notices:
         notice(text)
     return rights
@@ -109,17 +174,22 @@ def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> 
 # ------------------------------------------------------------------------------------------------------------- trust
 
 
-def trust(given: Parsed) -> None:
-    store, where = TrustStore.of(os.environ), Path(given.words[0]) if given.words else Path.cwd()
-    if given.get("list"):
+def trust(
+    folder: Annotated[Path | None, typer.Argument(help="Default: this folder.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove trust from the folder.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List trusted folders.")] = False,
+) -> None:
+    store, where = TrustStore.of(os.environ), folder or Path.cwd()
+    if list_:
         for root in store.roots():
             echo(shown_name(str(root)))
-    elif given.get("remove"):
+    elif remove:
         root = store.state(where).root
         known = store.distrust(root)
         echo(f"{shown_name(str(root))} is no longer trusted." if known else "It was not trusted.")
     else:
-        _trust_folder(store, where, bool(given.get("yes")))
+        _trust_folder(store, where, yes)
 
 
 def _trust_folder(trust: TrustStore, folder: Path, yes: bool) -> None:
@@ -169,22 +239,26 @@ def _content(part: TrustedContent) -> list[str]:
 
 # -------------------------------------------------------------------------------------------------------- quarantine
 
+_ID = typer.Argument(metavar="ID", help="From `agentcli quarantine list`.")
 _FIELDS = ("id", "path", "kind", "command", "when", "digest", "reason")
 
 
-def list_items(given: Parsed) -> None:
+def list_items(as_json: AsJson = False) -> None:
+    """List quarantined items, oldest first."""
     store = quarantine.store(os.environ)
-    if given.get("json"):
+    if as_json:
         echo_json([{name: getattr(item, name) for name in _FIELDS} for item in store.items()])
         return
     for line in quarantine.listing(store):
         echo(line)
 
 
-def restore_item(given: Parsed) -> None:
-    echo(quarantine.restore(quarantine.store(os.environ), given.words[0]))
+def restore_item(item_id: Annotated[str, _ID]) -> None:
+    """Restore an item to its original place."""
+    echo(quarantine.restore(quarantine.store(os.environ), item_id))
 
 
-def remove_items(given: Parsed) -> None:
-    for line in quarantine.remove(quarantine.store(os.environ), given.words):
+def remove_items(item_ids: Annotated[list[str], _ID]) -> None:
+    """Delete items from quarantine."""
+    for line in quarantine.remove(quarantine.store(os.environ), item_ids):
         echo(line)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Annotated
 
-from agentcli.cli.flags import Parsed
+import typer
+
 from agentcli.cli.output import echo, echo_json
+from agentcli.cli.permissions import AsJson, Trust
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.processes.shell import shown_name
 
@@ -41,7 +44,11 @@ def test_words_are_counted():
 '''
 
 
-def list_plugins(given: Parsed) -> None:
+def list_plugins(
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Load all plugins of this folder and list what they add, their load time and their problems."""
     from agentcli.agent.plugins import combine
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
@@ -49,13 +56,13 @@ def list_plugins(given: Parsed) -> None:
     from agentcli.commands.extensions import plugin_lines, problem_texts
     from agentcli.tools.registry import BUILTIN_NAMES
 
-    plugins = plugins_for(Environment(Options(trust=bool(given.get("trust")))))
+    plugins = plugins_for(Environment(Options(trust=trust)))
     if plugins is None:
         raise AgentError("Plugins are off: the setting `plugins` is false, or a settings file could not be read.")
     found = plugins.collection
     found.refresh()
     conflicts = combine(found.plugins, BUILTIN_NAMES).conflicts
-    if not given.get("json"):
+    if not as_json:
         for line in plugin_lines(found.plugins, conflicts):
             echo(line)
         return
@@ -75,13 +82,17 @@ def list_plugins(given: Parsed) -> None:
     )
 
 
-def new_plugin(given: Parsed) -> None:
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and _.")],
+    project: Annotated[bool, typer.Option("--project", help="In .agentcli/plugins of this repository.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="In your own plugin folder; the default.")] = False,
+) -> None:
+    """Write a working example plugin and its test, and print where they are."""
     from agentcli.config.paths import PROJECT_FOLDER, Paths
     from agentcli.config.trust import TrustStore, content_digest, trust_root
     from agentcli.plugins.collection import FOLDER
 
-    [name], project = given.words, bool(given.get("project"))
-    if project and given.get("user"):
+    if project and user:
         raise UsageError("Use --project or --user, not both.")
     files = example_files(name)
     cwd = Path.cwd()

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.cli import COMMANDS
+from agentcli.cli.app import find_command, flag_rows, usage_line
 from agentcli.cli.flags import GROUPS
 from agentcli.cli.help import COMMAND_EXAMPLES, EXIT_CODES, GENERAL_EXAMPLES, HelpRow, flag_row
 from agentcli.cli.output import echo
-from agentcli.cli.subcommands import SUBCOMMANDS
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.schema import KEYS, Key
 
@@ -112,10 +112,13 @@ def _flags() -> str:
 
 def _commands() -> str:
     rows: list[HelpRow] = []
-    for command in SUBCOMMANDS:
-        about = COMMANDS.get(command.path) or command.help.split("\n\n")[0]
-        own = ", ".join(_code(flag.usage) for flag in command.flags)
-        rows.append((_code(command.usage.replace(" [FLAGS]", "")), f"{about} {own}".rstrip()))
+    for name, summary in COMMANDS.items():
+        inner = getattr(find_command([name]), "commands", None) or {}
+        for path in [[name, word] for word in inner] or [[name]]:
+            command = find_command(path)
+            about = summary if len(path) == 1 else (command.help or "").split("\n\n")[0]
+            own = ", ".join(_code(term) for term, _text in flag_rows(command))
+            rows.append((_code(usage_line(path).replace(" [FLAGS]", "")), f"{about} {own}".rstrip()))
     return f"{_table(('command', ''), rows)}\n\n{_examples(COMMAND_EXAMPLES)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from agentcli.agent.engine import Engine
@@ -67,7 +67,7 @@ def restore(quarantine: Quarantine, item_id: str) -> str:
     return f"Restored {terminal_line(item.path)}"
 
 
-def remove(quarantine: Quarantine, item_ids: Iterable[str]) -> list[str]:
+def remove(quarantine: Quarantine, item_ids: list[str]) -> list[str]:
     done = []
     for item in [_item(quarantine, item_id) for item_id in item_ids]:
         quarantine.remove(item)

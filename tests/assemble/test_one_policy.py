@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.assemble import Rights, build_engine, rights_for
+from agentcli.assemble import build_engine
 from agentcli.cli.flags import parse
 from agentcli.cli.invocation import build_options
 from agentcli.cli.main import main
-from agentcli.cli.permissions import decide_call
+from agentcli.cli.permissions import decide_call, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.shell import restricted_files
@@ -51,10 +51,6 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def program(flags: list[str]) -> Engine:
     options = build_options(parse(["-p", "go", "--no-session-persistence", *flags]), Path.cwd())
     return build_engine(options)
-
-
-def rights_with(flags: list[str]) -> Rights:
-    return rights_for(build_options(parse(flags), Path.cwd()))
 
 
 def of_the_program(engine: Engine, command: str) -> Decision:

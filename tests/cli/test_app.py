@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.cli.app import session_lines
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.main import main
-from agentcli.cli.reports import session_lines
 from agentcli.session.find import SessionInfo
 
 
@@ -44,8 +44,8 @@ def test_sessions_are_listed_and_an_empty_list_is_reported(capfd: pytest.Capture
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["config", "--bla"], "There is no flag --bla"),
-        (["completion"], "SHELL is missing"),
+        (["config", "--bla"], "No such option: --bla"),
+        (["completion"], "Missing argument"),
         ([], "The app needs a terminal"),
         (["hello there"], "agentcli -p 'PROMPT'"),
         (["--output-format", "json", "hello"], "--output-format needs -p. Use: agentcli -p 'PROMPT'"),

@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from typing import Any
 
 import pytest
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags import BY_NAME, FLAGS, GROUPS, parse, parse_words
+from agentcli.cli.app import command_help, command_tree
+from agentcli.cli.flags import BY_NAME, FLAGS, GROUPS, parse
 from agentcli.cli.help import COMMAND_EXAMPLES, GENERAL_EXAMPLES, MIN_WIDTH, examples_of, flag_row, root_help
 from agentcli.cli.main import main
-from agentcli.cli.subcommands import SUBCOMMANDS, command_help, find_command
 
 EXAMPLES = [line for line, _text in (*GENERAL_EXAMPLES, *COMMAND_EXAMPLES)]
 
 
 def paths() -> list[list[str]]:
-    """Every sub-command, and every group of them."""
-    return [name.split() for one in SUBCOMMANDS for name in dict.fromkeys((one.path.split()[0], one.path))]
+    """Every sub-command, those of groups included."""
+    found = []
+    for name, command in command_tree().commands.items():
+        found.append([name])
+        found += [[name, inner] for inner in getattr(command, "commands", {})]
+    return found
 
 
 def test_every_flag_is_listed_in_its_group_with_its_choices() -> None:
@@ -40,8 +45,8 @@ def test_the_help_lists_exactly_what_the_parser_accepts() -> None:
     assert named == set(BY_NAME)
 
 
-def test_both_tables_of_commands_have_the_same() -> None:
-    assert set(COMMANDS) == {one.path.split()[0] for one in SUBCOMMANDS}
+def test_the_table_of_commands_has_exactly_those_that_typer_has() -> None:
+    assert set(COMMANDS) == set(command_tree().commands)
 
 
 @pytest.mark.parametrize("width", [MIN_WIDTH, 40, 80, 100, 300])
@@ -66,9 +71,11 @@ def test_every_example_is_understood(example: str) -> None:
     parsed = parse(words[1:])
     if not parsed.command:
         return
-    known, length = find_command(parsed.command)
-    assert known is not None
-    parse_words(parsed.command[length:], known.flags)
+    known: Any = command_tree()
+    rest = list(parsed.command)
+    while rest and rest[0] in getattr(known, "commands", {}):
+        known = known.commands[rest.pop(0)]
+    known.make_context("agentcli", rest)
 
 
 def test_every_command_has_examples_and_all_examples_a_command() -> None:
@@ -83,16 +90,20 @@ def test_every_command_has_a_help_with_all_its_flags(path: list[str], capfd: pyt
     assert main(["help", *path], os.environ) == 0
     assert capfd.readouterr().out == shown
     assert shown.startswith(f"Usage: agentcli {' '.join(path)} ")
-    command, _length = find_command(path)
-    for flag in command.flags if command is not None else ():
-        assert all(name in shown for name in flag.names)
+    command: Any = command_tree()
+    for word in path:
+        command = command.commands[word]
+    for param in command.params:
+        assert all(name in shown for name in param.opts if name.startswith("-"))
+        assert param.help or param.hidden, f"{' '.join(path)}: {param.name} says nothing about itself"
+    assert "<str>" not in shown
 
 
 def test_a_mistyped_command_of_any_depth_is_corrected(capfd: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         (["help", "docter"], "Did you mean doctor?"),
         (["help", "sessions", "lst"], "Did you mean list?"),
-        (["sessions", "lst"], "Did you mean list?"),
+        (["sessions", "lst"], "Did you mean 'list'?"),
         (["doctor", "--jsn"], "--json"),
         (["help", "zzz"], "agentcli help lists all commands."),
     ):

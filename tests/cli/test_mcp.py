@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.cli.app import run_app
 from agentcli.cli.complete import FileNamesWanted, offers
-from agentcli.cli.subcommands import run_command
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.mcp.configuration import ServerConfig, shown_fields, shown_target
@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def output(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run_command(["mcp", *arguments]) == code
+    assert run_app(["mcp", *arguments]) == code
     return capfd.readouterr().out
 
 
@@ -95,7 +95,7 @@ def test_a_link_to_the_users_settings_is_not_written_through(home: Path) -> None
     user_file(home).write_text("{}")
     (home / "project/.mcp.json").symlink_to(user_file(home))
     with pytest.raises(AgentError, match="is a link to"):
-        run_command(["mcp", "add", "x", "--scope", "project", "--", "run"])
+        run_app(["mcp", "add", "x", "--scope", "project", "--", "run"])
     assert user_file(home).read_text() == "{}"
 
 
@@ -108,7 +108,7 @@ def test_json_is_added_as_it_is(home: Path, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "x"], "COMMAND ARGS… is missing"),
+        (["add", "x"], "Give an address"),
         (["add", "a b", "--", "run"], "a name has"),
         (["add", "x", "--transport", "ws", "https://h"], "--transport must be one of stdio, http, sse"),
         (["add", "x", "--scope", "all", "--", "run"], "--scope must be one of local, user, project"),
@@ -126,19 +126,19 @@ def test_json_is_added_as_it_is(home: Path, capfd: pytest.CaptureFixture[str]) -
 )
 def test_wrong_arguments_are_refused_and_nothing_is_written(home: Path, arguments: list[str], said: str) -> None:
     with pytest.raises(UsageError) as error:
-        run_command(["mcp", *arguments])
+        run_app(["mcp", *arguments])
     assert said in str(error.value)
     assert not user_file(home).exists()
     assert not (home / "project/.agentcli").exists()
 
 
 def test_a_server_is_not_overwritten_and_a_broken_file_is_left_alone(home: Path) -> None:
-    run_command(["mcp", "add", "x", "-s", "user", "--", "run"])
+    run_app(["mcp", "add", "x", "-s", "user", "--", "run"])
     with pytest.raises(AgentError, match="already has an MCP server x"):
-        run_command(["mcp", "add", "x", "-s", "user", "--", "other"])
+        run_app(["mcp", "add", "x", "-s", "user", "--", "other"])
     user_file(home).write_text("{broken")
     with pytest.raises(AgentError, match="fix the file first"):
-        run_command(["mcp", "add", "y", "-s", "user", "--", "run"])
+        run_app(["mcp", "add", "y", "-s", "user", "--", "run"])
     assert user_file(home).read_text() == "{broken"
 
 
@@ -147,7 +147,7 @@ def test_a_server_in_two_places_is_removed_from_the_named_one(home: Path, capfd:
         output(capfd, "add", "x", "-s", scope, "--", scope)
     assert "hides the one in ~/.config/agentcli/settings.json" in output(capfd, "get", "x")
     with pytest.raises(UsageError, match="is in several scopes: local, user"):
-        run_command(["mcp", "remove", "x"])
+        run_app(["mcp", "remove", "x"])
     output(capfd, "remove", "x", "--scope", "local")
     assert f"Removed x from {user_file(home)}" in output(capfd, "remove", "x")
     assert written(user_file(home)) == {}
@@ -165,7 +165,7 @@ def test_secrets_are_masked(capfd: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 def test_without_servers_the_list_says_how_to_add_one(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["mcp", "list"]) == 0
+    assert run_app(["mcp", "list"]) == 0
     assert "agentcli mcp add NAME" in capfd.readouterr().err
     assert json.loads(output(capfd, "list", "--json")) == []
 
@@ -178,7 +178,7 @@ def test_a_failing_server_ends_with_an_exit_code(capfd: pytest.CaptureFixture[st
 def test_an_unapproved_server_is_not_tested(home: Path) -> None:
     (home / "project/.mcp.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "evil"}}}))
     with pytest.raises(AgentError, match="not approved"):
-        run_command(["mcp", "test", "theirs"])
+        run_app(["mcp", "test", "theirs"])
 
 
 def test_choices_can_be_forgotten(capfd: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +186,7 @@ def test_choices_can_be_forgotten(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_names_and_values_are_completed(home: Path) -> None:
-    run_command(["mcp", "add", "small", "-s", "user", "--", "run"])
+    run_app(["mcp", "add", "small", "-s", "user", "--", "run"])
     environ = {"HOME": str(home)}
 
     def offered(*words: str) -> list[str]:
@@ -212,11 +212,11 @@ def test_ignored_servers_of_an_untrusted_folder_are_reported(home: Path, capfd: 
     (folder / "settings.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "run"}}}))
     said = "Servers in .agentcli/settings.json are ignored because this folder is not trusted."
     with pytest.raises(UsageError) as error:
-        run_command(["mcp", "get", "theirs"])
+        run_app(["mcp", "get", "theirs"])
     assert said in str(error.value)
-    run_command(["mcp", "list", "--no-connect"])
+    run_app(["mcp", "list", "--no-connect"])
     assert said in capfd.readouterr().err
-    run_command(["mcp", "list", "--no-connect", "--trust"])
+    run_app(["mcp", "list", "--no-connect", "--trust"])
     result = capfd.readouterr()
     assert "theirs" in result.out
     assert said not in result.err

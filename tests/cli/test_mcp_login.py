@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
+from typer.main import get_command
 
 from agentcli.cli import mcp_login
-from agentcli.cli.subcommands import run_command
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
 from tests.mcp.oauth.signing_in import SignInBench, on_bench
@@ -67,14 +68,16 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     made.close()
 
 
-def command(*arguments: str, url: str = "https://example.com/mcp") -> Callable[[], int]:
+def command(*arguments: str, url: str = "https://example.com/mcp") -> Callable[[], None]:
     servers = {
         "files": {"type": "http", "url": url},
         "own": {"type": "http", "url": url, "headers": {"Authorization": "Bearer x"}},
         "program": {"command": "/bin/true"},
     }
+    app = typer.Typer()
+    mcp_login.register(app)
     flag = ["--mcp-config", json.dumps({"mcpServers": servers})]
-    return lambda: run_command(["mcp", *arguments, *flag])
+    return lambda: get_command(app).main([*arguments, *flag], standalone_mode=False)
 
 
 @on_bench

@@ -73,7 +73,7 @@ def test_a_word_that_may_be_a_rule_or_the_prompt_is_refused() -> None:
     [
         (["--modle", "x"], r"There is no flag --modle. Did you mean --model\?"),
         (["--allowedtool", "x"], "Did you mean --allowedTools|Did you mean --allowed-tools"),
-        (["--qqqqqq"], "--help lists all flags"),
+        (["--qqqqqq"], "agentcli --help lists all flags"),
         (["-x"], "There is no flag -x"),
         (["--max-turns", "-1"], "--max-turns must be 1 or more, not -1"),
         (["--max-turns", "many"], "--max-turns must be a whole number, not 'many'"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.subcommands import run_command
+from agentcli.cli.app import run_app
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
 
@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def output(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run_command(["plugins", *arguments]) == 0
+    assert run_app(["plugins", *arguments]) == 0
     return capfd.readouterr().out
 
 
@@ -67,13 +67,13 @@ def test_a_trusted_project_stays_trusted_with_a_new_plugin(home: Path, capfd: py
 @pytest.mark.parametrize("name", ["Notes", "my-notes", "1st", "test_it", "../x"])
 def test_a_name_that_is_no_module_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="Not a plugin name"):
-        run_command(["plugins", "new", name])
+        run_app(["plugins", "new", name])
 
 
 def test_nothing_is_overwritten(capfd: pytest.CaptureFixture[str]) -> None:
     output(capfd, "new", "notes")
     with pytest.raises(UsageError, match="is already there"):
-        run_command(["plugins", "new", "notes"])
+        run_app(["plugins", "new", "notes"])
 
 
 def test_the_list_has_load_times_and_problems(home: Path, capfd: pytest.CaptureFixture[str]) -> None:

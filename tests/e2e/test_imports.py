@@ -12,7 +12,7 @@ from tests.e2e.program import REPOSITORY, Program
 from tests.support.scripts import reply, say
 from tests.support.server import LoopbackServer
 
-HEAVY = {"anthropic", "rich", "textual", "pydantic", "prompt_toolkit", "jsonschema", "mcp", "watchfiles"}
+HEAVY = {"anthropic", "typer", "rich", "textual", "pydantic", "prompt_toolkit", "jsonschema", "mcp", "watchfiles"}
 HEAVY |= {"httpx2", "httpcore2", "anyio"}
 OWN_MODULES = 370
 """How many modules of agentcli, and of h11, may be imported before the request of a headless run is sent. About ten

@@ -60,6 +60,9 @@ _LIBRARIES = [
     "prompt_toolkit.key_binding.bindings.search",
     "aiofiles",
     "watchfiles",
+    "typer",
+    "typer._adapters",
+    "typer._click.decorators",
     "ctypes",
     "asyncio",
     "email.parser",
@@ -537,6 +540,8 @@ def main() -> None:
     load_modules()
     asyncio.run(_use_app_once())
     _share_key_bindings()
+    # Building it takes 40 ms.
+    sys.modules["agentcli.cli.app"].command_tree()
     _try_sandbox_once()
     _compile_patterns()
     end_threads()

@@ -1,0 +1,298 @@
+"""The sub-commands with typer, and their help. Imported only for a sub-command (90 ms)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from agentcli.cli import COMMANDS, account, mcp, permissions, plugins
+from agentcli.cli.flags import BY_NAME, SHELLS, nearest, read_value
+from agentcli.cli.help import EXAMPLES, HelpRow, examples_of, lay_out, root_help, terminal_style
+from agentcli.cli.output import echo, echo_json, echo_styled, notice
+from agentcli.cli.permissions import AsJson, Sandbox, Trust, table_option
+from agentcli.config.paths import Paths
+from agentcli.config.settings import SettingRow, Settings
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.core.text.plaintext import plain_line
+from agentcli.providers.credentials import shown_url
+from agentcli.session.find import SessionInfo, list_sessions
+
+_VALUE_WIDTH = 400
+
+
+@functools.cache
+def command_tree() -> TyperGroup:
+    """All commands with their flags. Building it from signatures takes 40 ms, and `agentcli help` needs it twice."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    functions: dict[str, Any] = {
+        "help": help_,
+        "demo": demo,
+        "login": account.login,
+        "logout": account.logout,
+        "status": account.status,
+        "doctor": doctor,
+        "config": config,
+        "trust": permissions.trust,
+        "completion": completion,
+    }
+    for name, function in functions.items():
+        app.command(name, help=inspect.getdoc(function) or COMMANDS[name])(function)
+    sessions = _add_group(app, "sessions", {"list": sessions_list}, no_args_is_help=False)
+    sessions.callback(invoke_without_command=True)(_list_by_default)
+    _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})
+    moved = {"list": permissions.list_items, "restore": permissions.restore_item, "rm": permissions.remove_items}
+    _add_group(app, "quarantine", moved)
+    _add_group(app, "plugins", {"list": plugins.list_plugins, "new": plugins.new_plugin})
+    app.add_typer(mcp.build(), name="mcp")
+    tree = get_command(app)
+    assert isinstance(tree, TyperGroup)
+    return tree
+
+
+def _add_group(
+    app: typer.Typer, name: str, functions: Mapping[str, Any], *, no_args_is_help: bool = True
+) -> typer.Typer:
+    """Add a command with sub-commands, whose help is their docstring."""
+    group = typer.Typer(help=COMMANDS[name], rich_markup_mode=None, no_args_is_help=no_args_is_help)
+    for inner, function in functions.items():
+        group.command(inner)(function)
+    app.add_typer(group, name=name)
+    return group
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Run a sub-command; returns the exit code."""
+    if (path := _asks_for_help(arguments)) is not None:
+        help_(path)
+        return 0
+    try:
+        outcome = command_tree().main(list(arguments), prog_name="agentcli", standalone_mode=False)
+    except typer.Exit as done:
+        return done.exit_code
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 1
+    except typer.TyperException as wrong:
+        raise UsageError(wrong.format_message()) from None
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _asks_for_help(arguments: Sequence[str]) -> list[str] | None:
+    """The command to show help for: requested by a flag, or a group of commands without a sub-command."""
+    mine = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    path: list[str] = []
+    command: Any = command_tree()
+    for word in mine:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path.append(word)
+    alone = command is not None and getattr(command, "no_args_is_help", False)
+    return path if "-h" in mine or "--help" in mine or alone else None
+
+
+def find_command(path: Sequence[str]) -> Any:
+    """The typer command. Raises `UsageError` if it does not exist."""
+    command: Any = command_tree()
+    for number, word in enumerate(path):
+        known = getattr(command, "commands", None) or {}
+        if word not in known:
+            near = nearest(word, tuple(known))
+            hint = f"Did you mean {near}?" if near else "agentcli help lists all commands."
+            raise UsageError(f"There is no command {' '.join(path[: number + 1])!r}. {hint}")
+        command = known[word]
+    return command
+
+
+def command_help(path: Sequence[str], width: int, styled: bool = False) -> str:
+    """The help of a sub-command. Raises `UsageError` if it does not exist."""
+    command = find_command(path)
+    inner = getattr(command, "commands", None) or {}
+    sections: dict[str, list[HelpRow]] = {
+        "Commands": [(name, (one.help or "").partition("\n\n")[0]) for name, one in inner.items()],
+        "Arguments": [(_metavar(place), place.help or "") for place in _arguments(command)],
+        "Flags": [*flag_rows(command), ("-h, --help", "Show this help and exit.")],
+        EXAMPLES: examples_of(path),
+    }
+    return lay_out((usage_line(path),), command.help or "", sections, width, styled)
+
+
+def usage_line(path: Sequence[str]) -> str:
+    command = find_command(path)
+    places = [_metavar(place) if place.required else f"[{_metavar(place)}]" for place in _arguments(command)]
+    commands = ["COMMAND"] if getattr(command, "commands", None) else []
+    return " ".join(("agentcli", *path, "[FLAGS]", *commands, *places))
+
+
+def flag_rows(command: Any) -> list[HelpRow]:
+    """The flags of a sub-command with their descriptions."""
+    rows = []
+    for param in command.params:
+        if param.param_type_name == "option":
+            value = "" if param.is_flag else f" {param.metavar or max(param.opts, key=len).lstrip('-').upper()}"
+            default = f" Default: {param.default}." if isinstance(param.default, str) else ""
+            rows.append((f"{', '.join(sorted(param.opts, key=len))}{value}", f"{param.help or ''}{default}"))
+    return rows
+
+
+def _arguments(command: Any) -> list[Any]:
+    return [param for param in command.params if param.param_type_name == "argument" and not param.hidden]
+
+
+def _metavar(param: Any) -> str:
+    return str(param.metavar or param.name.strip("_").upper())
+
+
+# -------------------------------------------------------------------------------------------- commands without a module
+
+
+def help_(
+    command: Annotated[list[str] | None, typer.Argument(help="Command to explain.", show_default=False)] = None,
+) -> None:
+    style = terminal_style()
+    echo_styled(command_help(command, *style) if command else root_help(*style))
+
+
+def demo(
+    auto: Annotated[bool, typer.Option("--auto", help="Run without input; exit 0 only if everything works.")] = False,
+    speed: Annotated[float, typer.Option("--speed", help="Playback speed factor.", metavar="N")] = 1.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary folder and print its path.")] = False,
+    mode: Annotated[str | None, table_option("--permission-mode")] = None,
+    theme: Annotated[str | None, table_option("--theme")] = None,
+) -> int:
+    from agentcli.cli.demo import run_demo
+
+    return run_demo(auto=auto, speed=speed, keep=keep, mode=_check("--permission-mode", mode), theme=theme)
+
+
+def doctor(
+    as_json: AsJson = False,
+    online: Annotated[bool, typer.Option("--online", help="Also contact the server.")] = False,
+    sandbox: Sandbox = None,
+) -> None:
+    """Check this installation and test the sandbox. Exit code 1 if a check fails; warnings do not count."""
+    from agentcli.assemble import Options
+    from agentcli.doctor.checks import run_checks
+    from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
+
+    options = Options(sandbox=_check("--sandbox", sandbox))
+    screen = OutputScreen.here(may_ask=not as_json)
+    _width, coloured = terminal_style()
+    found: list[Finding] = []
+    for finding in run_checks(CheckContext(options, os.environ, screen), online=online):
+        found.append(finding)
+        if not as_json:
+            # Print each finding when it is known: a slow check does not delay the others.
+            for line in finding_lines(finding, screen.columns, coloured):
+                echo_styled(line)
+    failed = any(finding.status == "fail" for finding in found)
+    if as_json:
+        echo_json({"ok": not failed, "checks": [finding.record() for finding in found]})
+    else:
+        echo(f"\n{summary(found)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _check(flag: str, value: str | None) -> str | None:
+    """Check a value by the table of flags. Raises `UsageError`."""
+    return None if value is None else str(read_value(BY_NAME[flag], flag, value))
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS[:-1])} or {SHELLS[-1]}.", metavar="SHELL")],
+) -> None:
+    from agentcli.cli.complete import SCRIPTS
+
+    if shell not in SCRIPTS:
+        raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
+    echo(SCRIPTS[shell], end="")
+
+
+def config(trust: Trust = False, as_json: AsJson = False) -> None:
+    from agentcli.assemble import Options, settings_for
+
+    settings = settings_for(Options(trust=trust))
+    for problem in settings.problems:
+        notice(problem.text)
+    if as_json:
+        rows = settings.describe()
+        echo_json([{"key": row.key, "value": _without_password(row), "source": row.source} for row in rows])
+        return
+    for line in _setting_lines(settings):
+        echo(line)
+
+
+def _setting_lines(settings: Settings) -> Iterator[str]:
+    """`key = value # source`: first values that are set, then the defaults."""
+    for row in sorted(settings.describe(), key=lambda row: row.source == "default"):
+        value = json.dumps(_without_password(row), ensure_ascii=False, default=str)
+        yield f"{row.key} = {plain_line(value, _VALUE_WIDTH)}  # {plain_line(row.source)}"
+
+
+def _without_password(row: SettingRow) -> Any:
+    """The value without passwords: users paste this output into bug reports."""
+    return shown_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value
+
+
+def _list_by_default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        sessions_list()
+
+
+def sessions_list(
+    everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
+    agents: Annotated[bool, typer.Option("--agents", help="Include transcripts of sub-agents.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions of this folder, newest first."""
+    state = Paths.from_environ(os.environ).state_dir
+    found = [] if state is None else list_sessions(state, None if everywhere else Path.cwd(), agents=agents)
+    if as_json:
+        echo_json([_session_record(session) for session in found])
+        return
+    if not found:
+        echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
+    # A session of another folder can only be resumed by its full id.
+    width = terminal_style()[0] if sys.stdout.isatty() and not everywhere else None
+    for line in session_lines(found, width):
+        echo(line)
+
+
+def session_lines(sessions: Sequence[SessionInfo], width: int | None = None) -> Iterator[str]:
+    """One line per session, cut to `width`, with ids shortened to what `-r` needs. None: complete lines for
+    programs."""
+    ids = [session.session_id for session in sessions]
+    # As many leading characters as make the ids distinct; at least 8, the first part of a UUID.
+    cells = next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
+    for session in sessions:
+        changed = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
+        if width is None:
+            count = "?" if session.message_count is None else str(session.message_count)
+            yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
+        else:
+            head = f"{session.session_id[:cells]}  {changed}  "
+            yield head + plain_line(session.label, max(20, width - len(head) - 1))
+
+
+def _session_record(session: SessionInfo) -> Json:
+    return {
+        "session_id": session.session_id,
+        "title": session.title,
+        "first_prompt": session.first_prompt,
+        "cwd": session.cwd,
+        "modified": session.modified,
+        "messages": session.message_count,
+        "path": str(session.path),
+    }
