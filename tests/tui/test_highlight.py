@@ -37,15 +37,14 @@ def style(lines: list[list[Run]], text: str) -> Style:
 
 def grown(code: str, language: str, step: int) -> list[list[Run]]:
     """As an open fence sees it: lines as they end, the open one looked at each time."""
-    highlighter = Highlighter(language, PALETTE)
+    highlighter = Highlighter(language, PALETTE, PALETTE.code_block)
     settled: list[list[Run]] = []
     shown: list[list[Run]] = []
     fed = 0
     for end in [*range(step, len(code), step), len(code)]:
         whole = code.rfind("\n", 0, end) + 1
-        highlighter.feed(code[fed:whole])
+        settled += highlighter.feed(code[fed:whole])
         fed = max(fed, whole)
-        settled += highlighter.take()
         shown = [*settled, *highlighter.open_rows(code[fed:end])]
         assert texts(shown) == code[:end].split("\n")
     return shown
@@ -93,12 +92,18 @@ def test_the_background_is_applied_under_every_style() -> None:
     ("code", "language"), [(PYTHON, "python"), (SCRIPT, "javascript"), ('{"a": [1,\n2]}\n', "json")]
 )
 def test_growing_code_ends_with_the_same_colours(code: str, language: str, step: int) -> None:
-    assert grown(code, language, step) == highlight(code, language, PALETTE)
+    assert grown(code, language, step) == highlight(code, language, PALETTE, PALETTE.code_block)
+
+
+def test_long_growing_code_settles_where_a_statement_begins() -> None:
+    code = "".join(f'def f{number}():\n    """Of a\n\n    function."""\n\n\n' for number in range(200))
+    assert grown(code, "python", 900) == highlight(code, "python", PALETTE, PALETTE.code_block)
 
 
 def test_an_unfinished_comment_is_styled_as_a_comment() -> None:
     lines = grown("x = 1\n/* not yet\n ended", "javascript", 100)
-    assert style(lines, "ended") == PALETTE.syntax["comment"]
+    assert style(lines, "ended") == PALETTE.code_block + PALETTE.syntax["comment"]
+    assert texts(grown("ls /*", "bash", 1)) == ["ls /*"]
 
 
 def test_a_diff_is_coloured_by_line_without_a_lexer() -> None:
@@ -113,7 +118,6 @@ def test_too_much_code_is_plain() -> None:
         lines = highlight(code, "python", PALETTE)
         assert texts(lines) == code.split("\n")
         assert all(len(line) <= 1 for line in lines)
-    assert all(len(line) <= 1 for line in grown("x = 1\n" * 6_000, "python", 9_000)[5_500:])
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,10 @@ _MAX_CHARACTERS = 30_000
 """Limit for highlighting: lexers process about 600 KB a second, so more would block the screen."""
 _MAX_LEXED_TWICE = 12_000
 """Size up to which a finished block is lexed again as a whole, because some patterns span lines."""
+_WINDOW = 2_000
+"""Characters of growing code that are lexed again at every call: 3 ms."""
+_STATEMENT = re.compile(r"\n\n(?=\S)")
 _MULTILINE_COMMENTS = (("/*", "*/"), ("<!--", "-->"))
-"""Comments that most lexers match as a whole: an unfinished one is held back instead of being lexed as code."""
 _NAME = re.compile(r"[\s{.]*([A-Za-z0-9][A-Za-z0-9+#_.-]{0,23})")
 _PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
 _ALIASES = {
@@ -183,66 +185,42 @@ def warm(languages: Iterable[str] = COMMON) -> None:
 
 
 class Highlighter:
-    """Highlights growing code. Complete lines are lexed once; the open line is lexed at every call."""
+    """Highlights growing code. The last lines are lexed again at every call; lines before them are settled, up to a
+    place where a statement begins, at which a lexer can start as at the beginning of a file."""
 
-    def __init__(self, language: str, palette: Palette, base: Style | None = None) -> None:
-        self.language = language
-        self._paint = _Paint(palette, base)
-        self._lexer = None if language == "diff" else _lexer(language)
-        self._stack = ["root"]
-        self._held = ""
-        """Complete lines that are not lexed finally: a comment began in them and has not ended."""
-        self._lines: list[list[Run]] = []
-        self._taken = 0
-        self._characters = 0
+    def __init__(self, language: str, palette: Palette, base: Style) -> None:
+        self._language = language
+        self._palette = palette
+        self._base = base
+        self._open = ""
+        """Complete lines that are not settled."""
 
-    def feed(self, text: str) -> None:
-        if not text:
-            return
-        self._characters += len(text)
-        if self._lexer is None or self._is_full(text):
-            self._settle(self._held + text, plain=self._lexer is not None)
-            self._held = ""
-            return
-        self._held += text
-        if not _ending(self._held):
-            self._settle(self._held)
-            self._held = ""
-
-    def take(self) -> list[list[Run]]:
-        """Return the final lines that were not returned before."""
-        found = self._lines[self._taken :]
-        self._taken = len(self._lines)
-        return found
+    def feed(self, lines: str) -> list[list[Run]]:
+        """Add complete lines. Return the lines that are settled now."""
+        self._open += lines
+        if len(self._open) <= _WINDOW:
+            return []
+        starts = [found.end() for found in _STATEMENT.finditer(self._open)]
+        end = starts[-1] if starts else len(self._open) if len(self._open) > 3 * _WINDOW else 0
+        settled, self._open = self._open[:end], self._open[end:]
+        return highlight(settled[:-1], self._language, self._palette, self._base) if settled else []
 
     def open_rows(self, open_line: str) -> list[list[Run]]:
-        """Return the lines after the final ones in their current state; the open line is the last."""
-        rest = self._held + open_line
-        if self._lexer is None or self._is_full(open_line):
-            return [self._line(line) for line in rest.split("\n")]
-        tokens = _resumed(self._lexer, rest + _ending(rest), list(self._stack))
-        try:
-            return self._paint.lines(_without_end(tokens, len(rest)))
-        except _LEXER_ERRORS:
-            self._lexer = None
-            return self.open_rows(open_line)
+        """Return the lines after the settled ones in their current state; the open line is the last."""
+        code = self._open + open_line
+        # Most lexers match a comment as a whole.
+        end = next((end for begin, end in _MULTILINE_COMMENTS if code.rfind(begin) > code.rfind(end)), "")
+        rows = highlight(code + end, self._language, self._palette, self._base)
+        _cut_end(rows[-1], len(end))
+        return rows
 
-    def _settle(self, text: str, *, plain: bool = False) -> None:
-        if self._lexer is None or plain:
-            self._lines += [self._line(line) for line in text[:-1].split("\n")]
-            return
-        try:
-            self._lines += self._paint.lines(_resumed(self._lexer, text, self._stack))[:-1]
-        except _LEXER_ERRORS:
-            self._lexer = None
-            self._settle(text)
 
-    def _line(self, line: str) -> list[Run]:
-        return self._paint.diff(line) if self.language == "diff" else self._paint.plain(line)
-
-    def _is_full(self, text: str) -> bool:
-        too_much = self._characters > _MAX_CHARACTERS or len(self._lines) > _MAX_LINES
-        return too_much or len(text) > _MAX_LINE
+def _cut_end(row: list[Run], count: int) -> None:
+    while count and row:
+        text, style = row.pop()
+        if len(text) > count:
+            row.append((text[:-count], style))
+        count -= min(count, len(text))
 
 
 def can_lex_whole(code: str) -> bool:
@@ -327,68 +305,3 @@ def _whole(lexer: Any, code: str) -> Tokens:
     """Tokens of the whole code. `get_tokens` would normalise the text first, which moves lines."""
     for _place, token, value in lexer.get_tokens_unprocessed(code):
         yield token, value
-
-
-def _resumed(lexer: Any, text: str, stack: list[str]) -> Tokens:
-    """Tokens of text that continues earlier text. `stack` is the lexer's state before it, and is updated to the state
-    after it. Lexers that are not tables of patterns lex each text separately."""
-    kinds = import_module("pygments.lexer")
-    if not isinstance(lexer, kinds.RegexLexer) or isinstance(lexer, kinds.ExtendedRegexLexer):
-        yield from _whole(lexer, text)
-        return
-    unknown = import_module("pygments.token").Text
-    simple = type(unknown)
-    table = lexer._tokens
-    place = 0
-    while place < len(text):
-        for match_at, action, change in table[stack[-1]]:
-            match = match_at(text, place)
-            if match is None:
-                continue
-            if type(action) is simple:
-                yield action, match.group()
-            elif action is not None:
-                for _place, token, value in action(lexer, match):
-                    yield token, value
-            place = match.end()
-            if change is not None:
-                _move(stack, change)
-            break
-        else:  # No pattern matched: lexers expect to return to the root state at the end of a line.
-            if text[place] == "\n":
-                stack[:] = ["root"]
-            yield unknown, text[place]
-            place += 1
-
-
-def _move(stack: list[str], change: Any) -> None:
-    """Apply a pattern's state change, as Pygments does: push, pop or stay."""
-    for step in change if isinstance(change, tuple) else (change,):
-        if step == "#pop":
-            if len(stack) > 1:
-                stack.pop()
-        elif step == "#push":
-            stack.append(stack[-1])
-        elif isinstance(step, int):
-            del stack[max(1, len(stack) + step) :]
-        else:
-            stack.append(step)
-
-
-def _ending(text: str) -> str:
-    """Return the terminator of the comment that is open at the end of the text; "" if there is none."""
-    if len(text) > _MAX_LINE * 4:
-        return ""
-    for begin, end in _MULTILINE_COMMENTS:
-        place = text.rfind(begin)
-        if place >= 0 and text.find(end, place + len(begin)) < 0:
-            return end
-    return ""
-
-
-def _without_end(tokens: Tokens, length: int) -> Tokens:
-    for token, value in tokens:
-        if length <= 0:
-            return
-        yield token, value[:length]
-        length -= len(value)

@@ -316,7 +316,8 @@ class Flow:
             unsettled: list[list[Run]] = [[(fence.open_line, plain)]]
         else:
             settled, unsettled = fence.rows(fence.highlighter)
-        self._write_code(fence, settled)
+        if settled:
+            self._write_code(fence, settled)
         self._kept = len(self._writer.lines)
         if not fence.open_line and (len(unsettled) > 1 or self._kept > fence.start):
             unsettled.pop()
@@ -335,10 +336,16 @@ class Flow:
         self._keep(MarkdownPiece(0, 0, 0))
 
     def _write_code(self, fence: _Fence, rows: Sequence[Sequence[Run]]) -> None:
-        lines = code_lines(rows, self.width, self.palette, self._margin.rest)
-        if lines and len(self._writer.lines) == fence.start:
-            lines[0] = marked(labelled(lines[0], fence.language, self.width, self.palette), fence.before)
-        self._writer.lines += lines
+        known, fence.painted = fence.painted, {}
+        for runs in rows:
+            is_first = len(self._writer.lines) == fence.start
+            key = (is_first, tuple(runs))
+            if key not in known:
+                known[key] = lines = code_lines([runs], self.width, self.palette, self._margin.rest)
+                if is_first:
+                    lines[0] = marked(labelled(lines[0], fence.language, self.width, self.palette), fence.before)
+            fence.painted[key] = known[key]
+            self._writer.lines += known[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +402,8 @@ class _Fence:
         self.lines: list[str] = []
         self.open_line = ""
         self.highlighter: Highlighter | None = None
+        self.painted: dict[tuple[bool, tuple[Run, ...]], list[BlockLine]] = {}
+        """Rows of the last layout by their runs: rows that stay the same are not painted again."""
         self.fed = 0
         self._indent = indent
         self._end = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*").fullmatch
@@ -419,9 +428,9 @@ class _Fence:
         return long > _LONG and "\n" not in text[long:] and len(text) < long + long // _SHARE
 
     def rows(self, highlighter: Highlighter) -> tuple[list[list[Run]], list[list[Run]]]:
-        highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
+        settled = highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
         self.fed = len(self.lines)
-        return highlighter.take(), highlighter.open_rows(self.open_line)
+        return settled, highlighter.open_rows(self.open_line)
 
     def _shifted(self, line: str) -> str:
         place = columns = 0
@@ -445,9 +454,6 @@ class _Codes:
         self.waiting: set[str] = set()
         self._palette = palette
         self._known: dict[tuple[str, str], list[list[Run]]] = {}
-        self._growing: Highlighter | None = None
-        self._fed = ""
-        self._settled: list[list[Run]] = []
 
     def is_ready(self, language: str) -> bool:
         if is_ready(language):
@@ -468,24 +474,12 @@ class _Codes:
         return [[(line, self._palette.code_block)] for line in code.split("\n")]
 
     def rows(self, code: str, language: str) -> list[list[Run]]:
-        ground = self._palette.code_block
         if self.final:
             return self.whole(code, language)
         if not self.is_ready(language):
             return self._plain(code)
-        known = self._known.get((language, code))
-        if known is not None:
-            return known
-        growing = self._growing
-        goes_on = growing is not None and growing.language == language and code.startswith(self._fed)
-        if growing is None or not goes_on:
-            growing = self._growing = Highlighter(language, self._palette, ground)
-            self._fed, self._settled = "", []
-        whole = code[: code.rfind("\n") + 1]
-        growing.feed(whole[len(self._fed) :])
-        self._fed = whole
-        self._settled += growing.take()
-        rows = [*self._settled, *growing.open_rows(code[len(whole) :])]
-        if not goes_on:
-            self._known = {**self._known, (language, code): rows} if len(self._known) < _MAX_KNOWN else {}
-        return rows
+        key = (language, code)
+        if key not in self._known:
+            rows = highlight(code, language, self._palette, self._palette.code_block)
+            self._known = {**(self._known if len(self._known) < _MAX_KNOWN else {}), key: rows}
+        return self._known[key]
