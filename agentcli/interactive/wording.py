@@ -435,16 +435,16 @@ class PartialOutput:
                 self.exists = self.exists or bool(text.strip())
             case ev.BlockFinished(block=ToolUseBlock(id=call)):
                 self._open.add(call)
-            case ev.ToolStarted() | ev.ToolProgressed(text=""):
-                self.exists = self.exists or event.agent != ev.USER_AGENT
-            case ev.ToolProgressed():
-                self.exists = True
+            case ev.ToolProgressed(text=text):
+                self.exists = self.exists or bool(text)
             case ev.ToolFinished():
                 self._finish(event)
 
     def _finish(self, event: ev.ToolFinished) -> None:
         self._open.discard(event.tool_use_id)
-        self._is_cut = self._is_cut or event.outcome == "interrupted"
+        if event.outcome == "interrupted":
+            self._is_cut = True
+            self.exists = self.exists or bool(event.display)
         if not self._open:
             # The turn is complete, and the next reply begins.
-            self.exists, self._is_cut = self._is_cut, False
+            self.exists, self._is_cut = self.exists and self._is_cut, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock, ToolResultBlock, ToolUseBlock
@@ -13,6 +14,9 @@ REQUEST = ev.RequestStarted(model="m", turn=1)
 SUMMARY = ev.RequestStarted(model="m", turn=1, purpose="summary")
 STREAMED = ev.TextStreamed(message_id="m", index=0, text="Well")
 TEXT = ev.BlockFinished(message_id="m", api_id="a", model="m", index=0, block=TextBlock("Well"))
+
+STARTED = ev.ToolStarted(tool_use_id="a", name="Bash", title="Bash", input={})
+PRINTED = ev.ToolProgressed(tool_use_id="a", text="half")
 
 
 def call(name: str) -> ev.BlockFinished:
@@ -34,6 +38,10 @@ def end(name: str, outcome: str = "done") -> ev.ToolFinished:
         ([TEXT, call("a"), call("b"), end("a")], True),
         ([TEXT, call("a"), call("b"), end("a", "interrupted"), end("b")], True),
         ([TEXT, call("a"), end("a"), TEXT], True),
+        ([REQUEST, call("a"), STARTED], False),
+        ([REQUEST, call("a"), STARTED, PRINTED], True),
+        ([call("a"), end("a", "interrupted")], False),
+        ([call("a"), replace(end("a", "interrupted"), display={"kind": "text", "text": "half"})], True),
     ],
 )
 def test_only_what_belongs_to_the_unfinished_turn_is_partial(events: Sequence[ev.Event], exists: bool) -> None:
