@@ -29,7 +29,7 @@ from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
 from agentcli.tui.painted_app import PaintedApp
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.screens.sheet import QuitWanted, Sheet
+from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
 from agentcli.tui.status.data import shown_path
@@ -244,10 +244,6 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             self.leave()
         elif isinstance(self.screen, Sheet):
             self.screen.show_notice("Ctrl+D again quits")
-
-    @on(QuitWanted)
-    def _quit_wanted(self) -> None:
-        self.leave()
 
     @on(BackgroundColour)
     def _background_known(self, event: BackgroundColour) -> None:

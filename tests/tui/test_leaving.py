@@ -1,4 +1,4 @@
-"""Esc, Ctrl+C, Ctrl+D and /exit do the same over every dialog, picker and page, in the whole app."""
+"""Esc, Ctrl+C and Ctrl+D do the same over every dialog, picker and page, in the whole app."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ from tests.tui.test_compact_preview import PROPOSED
 from tests.tui.test_welcome_dialog import PUBLIC
 
 QUESTION = {"question": "Which?", "header": "Way", "options": [{"label": "Left"}, {"label": "Right"}]}
-EXIT_IS_FOUND = ("/context",)
-"""Lists in which the word is found (a tool's name): there the search may mean it."""
 BASES: set[type] = {Dialog, Sheet, ListSheet, EditableDialog}
 """Nobody sees these by themselves."""
 
@@ -152,11 +150,6 @@ async def is_closed_by_the_same_keys(
     await closed()
     assert leaves == [0], "escape closes the dialog and nothing else"
     await opened()
-    await typed(pilot, app, "/exit")
-    assert leaves == ([] if name in EXIT_IS_FOUND else [0])
-    leaves.clear()
-    if name in EXIT_IS_FOUND:
-        await pilot.press("escape", "escape")  # closes the item that was found, and ends the search
     app.chat.prompt.clear()
     app.chat.prompt.insert("a draft")
     await pilot.press("ctrl+c")

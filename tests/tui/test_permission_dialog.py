@@ -272,6 +272,7 @@ def test_folded_choices_unfold_to_choose_and_fold_again_to_read() -> None:
         await press(pilot, "down")
         assert " ❯ 2 Always allow  ‹\u00a0this\u00a0session\u00a0›" in shown(host)
         assert "   3 Deny" in shown(host)
+        assert shown(host)[-1].endswith("Esc stop")
         await press(pilot, "pageup")
         assert shown(host)[-2] == " ❯ a Always allow · n Deny · ↑↓ 4 more"
         row = host.screen.query_one("#foot").region.y + 1

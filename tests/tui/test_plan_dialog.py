@@ -38,7 +38,7 @@ def test_the_plan_and_its_choices_are_shown() -> None:
         "   2 Yes, and accept edits automatically\n"
         "   3 Edit the plan\n"
         "   4 No, keep planning: say what to change\n"
-        " ↑↓ or a number choose · Enter confirm · Esc stop the work"
+        " ↑↓ choose · Enter confirm · Esc stop the work"
     )
 
 

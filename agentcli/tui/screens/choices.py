@@ -56,8 +56,7 @@ def folded_row(
         shown = sorted(numbers)
         cells = [cell(number) for number in shown]
         if rest := len(choices) - len(shown):
-            arrows = "…" if locked else "↑↓"
-            cells.append([(f"{arrows} {rest} more", palette.muted + Style(meta={"more": True}))])
+            cells.append([(f"{'…' if locked else '↑↓'} {rest} more", palette.muted + Style(meta={"more": True}))])
         return [(" ", palette.muted), *join_runs(cells, (" · ", palette.faint))]
 
     shown = {current}

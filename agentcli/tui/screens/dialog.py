@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from rich.style import Style
@@ -97,6 +97,10 @@ class Dialog(ReadingSheet[T], Generic[T]):
 
     def locked_keys(self) -> Keys:
         return [("PgDn Space ↓", "scroll"), ("n", "deny"), ("End", "go to the end"), ("Esc", "stop")]
+
+    def entry_keys(self) -> Keys:
+        """The keys while the entry line is open."""
+        return [("Enter", "send"), ("Esc", "back")]
 
     @property
     def gated(self) -> bool:
@@ -202,7 +206,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             foot.show([], 0)
             return
         lines, rows, room = self._fitted(width, height - fixed - 1)
-        keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice)
+        keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice) or self._is_choosing
         room += not keys.display
         least = min(len(lines), 1)
         if room < least:
@@ -306,7 +310,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if self.searching:
             return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
         if self.asking:
-            return [("Enter", "send"), ("Esc", "back")]
+            return self.entry_keys()
         keys = self.locked_keys() if self.locked else self.keys()
         if self.draft():
             keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
@@ -334,25 +338,22 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if key == "enter" and self._after_digit.holds():
             self.show_notice("Press Enter again to confirm")
             return True
-        return (
-            self._scrolls(key)
-            or self.press_own(key, character)
-            or self._begins_search(key, character)
-            or self._chooses(key, character)
-            or (character is not None and character.isalpha() and self._type_into_prompt(key, character))
-        )
+        if self._scrolls(key) or self.press_own(key, character):
+            return True
+        if key == "ctrl+f" or character == "/":
+            self.begin_search(self._sought)
+            return True
+        if self._chooses(key, character):
+            return True
+        return character is not None and character.isalpha() and self._type_into_prompt(key, character)
 
     def _type(self, key: str, character: str | None) -> bool:
-        text = self.entry.line.text
         if self.searching and key in ("up", "down", "shift+enter"):
             self._step(1 if key == "down" else -1)
         elif key in ("pageup", "pagedown"):
             return self._scrolls(key)
-        elif key == "enter" and not self.searching:
-            self.submit(text)
         elif key == "enter":
-            if not self.quits():
-                self._step(1)
+            self._step(1) if self.searching else self.submit(self.entry.line.text)
         elif self.entry.line.press(key, character):
             self._after_edit()
         else:
@@ -361,12 +362,6 @@ class Dialog(ReadingSheet[T], Generic[T]):
 
     def _after_edit(self) -> None:
         self.find_typed() if self.searching else self.paint()
-
-    def _begins_search(self, key: str, character: str | None) -> bool:
-        begins = key == "ctrl+f" or character == "/"
-        if begins:
-            self.begin_search(self._sought)
-        return begins
 
     def _step(self, step: int) -> None:
         self.scroller.step(step)
@@ -477,7 +472,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
 
     def _next(self, start: int, step: int) -> int:
         choices = self.choices()
-        numbers: Iterable[int] = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
+        numbers = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
         return next((number for number in numbers if not choices[number].refused), 0)
 
     def on_styled_rows_clicked(self, message: StyledRows.Clicked) -> None:

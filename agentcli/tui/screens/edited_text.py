@@ -14,46 +14,34 @@ from textual.widgets import TextArea
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
 from agentcli.interactive.questions.kinds import TextQuestion
-from agentcli.interactive.questions.model import AnswerChoice
+from agentcli.interactive.questions.model import AnswerChoice, Question
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import SheetChoice
-from agentcli.tui.screens.dialog import PAINTED, Dialog
-from agentcli.tui.screens.question import sheet_choice
+from agentcli.tui.screens.dialog import PAINTED
+from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, detail_lines, markdown_lines
 
 EDITING_KEYS: Keys = [("Ctrl+G", "your own editor"), ("Esc", "back to the choices")]
 
 
-class EditableDialog(Dialog[Answer | None]):
+class EditableDialog(QuestionDialog):
     DEFAULT_CSS = """
     EditableDialog #editor {
         display: none; height: 1; border: none; padding: 0 1; background: $background; scrollbar-size-vertical: 1;
     }
     """
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
+    def __init__(self, asked: Question, text: str = "") -> None:
+        super().__init__(asked)
         self.environ: Mapping[str, str] = os.environ
         """Environment for looking up `$EDITOR`."""
         self.cwd: Path | None = None
         """Working directory of the editor; None: that of the process."""
         self.text = plain_text(text)
         self.editing = False
-        self._original = self.text
         self._is_outside = False
-
-    @property
-    def size_of_body(self) -> int:
-        return PAINTED * len(self.text)
-
-    @property
-    def edited(self) -> bool:
-        return self.text != self._original
-
-    def asides(self) -> Sequence[str]:
-        return ("edited by you", "edited") if self.edited and not self.editing else ()
 
     def changed(self) -> None:
         """Called after the text was changed in the editor."""
@@ -64,11 +52,6 @@ class EditableDialog(Dialog[Answer | None]):
         editor.load_text(self.text)
         self.update()
         self.set_focus(editor)
-
-    def take_back_edits(self) -> None:
-        self.text = self._original
-        self.index = 0
-        self.update()
 
     def own_widgets(self) -> ComposeResult:
         yield TextArea(id="editor", compact=True, tab_behavior="focus", soft_wrap=True)
@@ -137,26 +120,28 @@ _EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
 
 
 class TextDialog(EditableDialog):
+    asked: TextQuestion
+
     def __init__(self, asked: TextQuestion) -> None:
-        super().__init__(asked.text)
-        self.asked = asked
-        self._unsent = ""
+        super().__init__(asked, asked.text)
+        self._original = self.text
 
     @property
     def question(self) -> str:
         return f"Edit the {self.asked.subject}" if self.editing else self.asked.title
 
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * len(self.text)
+
     def asides(self) -> Sequence[str]:
         aside = self.asked.aside
-        if self.editing or not aside:
-            return super().asides()
-        return (f"{aside}, edited by you", *super().asides()) if self.edited else (aside,)
+        if self.editing or self.text == self._original:
+            return (aside,) if not self.editing else ()
+        return (f"{aside}, edited by you" if aside else "", "edited by you", "edited")
 
     def keys(self) -> Keys:
-        if self.editing:
-            return EDITING_KEYS
-        own = ("Ctrl+G", "your own editor")
-        return [own, ("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", self.asked.closing)]
+        return EDITING_KEYS if self.editing else [("Ctrl+G", "your own editor"), *super().keys()]
 
     def body(self, width: int) -> list[BlockLine]:
         lines = detail_lines(self.asked.summary, width, self.palette)
@@ -166,35 +151,22 @@ class TextDialog(EditableDialog):
         return [*lines, *markdown_lines(_literal_underscores(self.text), width, self.palette)]
 
     def choices(self) -> Sequence[SheetChoice]:
-        return [sheet_choice(choice) for choice in self._choices]
-
-    @property
-    def _choices(self) -> list[AnswerChoice]:
-        return self.asked.choices_for(self.text)
+        return [self.show_choice(choice) for choice in self.asked.choices_for(self.text)]
 
     def choose(self, name: str) -> None:
-        choice = next(choice for choice in self._choices if choice.name == name)
         if name == "edit":
             self.edit()
         elif name == "original":
-            self.take_back_edits()
-        elif choice.words is not None:
-            self.ask(choice.words.question, self._unsent, f"empty: {choice.words.if_empty}")
+            self.text, self.index = self._original, 0
+            self.update()
         else:
-            self.dismiss(self.asked.answer(choice, self.text))
+            super().choose(name)
+
+    def answer(self, choice: AnswerChoice, words: str = "") -> Answer:
+        return self.asked.answer(choice, self.text, words)
 
     def changed(self) -> None:
-        self.index = next(place for place, choice in enumerate(self._choices) if not choice.refused)
-
-    def submit(self, text: str) -> None:
-        choice = next(choice for choice in self._choices if choice.words is not None)
-        self.dismiss(self.asked.answer(choice, self.text, text))
-
-    def keep_unsent(self, text: str) -> None:
-        self._unsent = text
-
-    def leave(self) -> None:
-        self.dismiss(self.asked.closed)
+        self.index = self._next(-1, 1)
 
 
 def _literal_underscores(text: str) -> str:

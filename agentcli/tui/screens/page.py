@@ -21,7 +21,7 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
+from agentcli.tui.screens.sheet import MARGIN, Keys, Sheet
 from agentcli.tui.screens.text import EntryLine, Runs, safe_block
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.painting import StyledCells, cut, paint
@@ -306,13 +306,6 @@ class ReadingSheet(Sheet[T]):
         self.scroller.find(self.entry.line.text)
         self.paint()
 
-    def quits(self) -> bool:
-        """Quit the app if `/exit` was typed as a search; return whether it does."""
-        quits = is_exit(self.entry.line.text, bool(self.scroller.matches))
-        if quits:
-            self.post_message(QuitWanted())
-        return quits
-
     def paint(self) -> None:
         super().paint()
         self.scroller.palette = self.palette
@@ -361,9 +354,8 @@ class Page(ReadingSheet[T]):
         elif not self._typing:
             return self.read_on(key)
         elif key == "enter":
-            if not self.quits():
-                self._typing = False  # from now on `n` and `N` move between matches
-                self.paint()
+            self._typing = False  # from now on `n` and `N` move between matches
+            self.paint()
         elif not self.scroller.press(key):
             if not self.entry.line.press(key, character):
                 return False

@@ -17,7 +17,7 @@ from textual.containers import Horizontal
 from textual.geometry import Offset
 
 from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, entries_of, find
-from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
+from agentcli.tui.screens.sheet import MARGIN, Keys, Sheet
 from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrap_rows
 
 T = TypeVar("T")
@@ -326,8 +326,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         elif key in _MOVES:
             self._finish_search()
             _MOVES[key](self.listing)
-        elif key == "enter" and is_exit(self.typed_text, self.row is not None):
-            self.post_message(QuitWanted())
         elif key == "enter":
             self.enter()
         elif not self.searching:

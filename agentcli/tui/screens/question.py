@@ -67,14 +67,17 @@ class QuestionDialog(Dialog[Answer | None]):
     def choose(self, name: str) -> None:
         choice = self.asked.choice(name)
         if choice.words is None:
-            self.dismiss(answer_of(choice))
+            self.dismiss(self.answer(choice))
         else:
             self._asked_words = choice
             self.ask(choice.words.question, self._unsent.get(name, ""), f"empty: {choice.words.if_empty}")
 
     def submit(self, text: str) -> None:
         if self._asked_words is not None:
-            self.dismiss(answer_of(self._asked_words, text))
+            self.dismiss(self.answer(self._asked_words, text))
+
+    def answer(self, choice: AnswerChoice, words: str = "") -> Answer:
+        return answer_of(choice, words)
 
     def keep_unsent(self, text: str) -> None:
         if self._asked_words is not None:
@@ -134,6 +137,12 @@ class QuestionsDialog(QuestionDialog):
         several = self.questions[self.page].several
         how = [("Space", "pick"), ("Enter", "continue")] if several else [("Enter", "pick")]
         return [("letters", "own answer"), ("↑↓ or a number", "choose"), *turn, *how, ("Esc", "stop the work")]
+
+    def entry_keys(self) -> Keys:
+        if self._direct:
+            return super().entry_keys()
+        several = self.questions[self.page].several
+        return [("Enter", "back to the list" if several else "continue"), ("Esc", "back")]
 
     def extra_head(self, width: int) -> list[Runs]:
         if self._direct:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.interactive.questions.kinds import FormQuestion
-from agentcli.interactive.questions.model import Paragraph, answer_of
 from agentcli.mcp.user_input import FieldValue, FormField, ValueRefused
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
@@ -27,9 +26,10 @@ _TYPED = ("text", "integer", "number")
 
 
 class ServerFormDialog(EditableDialog):
+    asked: FormQuestion
+
     def __init__(self, asked: FormQuestion) -> None:
-        super().__init__("")
-        self.asked = asked
+        super().__init__(asked)
         self._form = asked.form
         self._texts: dict[str, str] = {}
         """Typed text of text and number fields, including invalid text."""
@@ -48,17 +48,6 @@ class ServerFormDialog(EditableDialog):
 
     # --------------------------------------------------------------------------------------------------------- drawing
 
-    @property
-    def question(self) -> str:
-        return self.asked.title
-
-    def asides(self) -> Sequence[str]:
-        return ()
-
-    @property
-    def size_of_body(self) -> int:
-        return sum(len(detail.text) for detail in self.asked.details if isinstance(detail, Paragraph))
-
     def keys(self) -> Keys:
         if self.editing:
             return EDITING_KEYS
@@ -67,11 +56,9 @@ class ServerFormDialog(EditableDialog):
         turn = [("←→", "change")] if field is not None and field.kind == "choice" else []
         return [*turn, ("Tab", "next"), ("Enter", does), ("Esc", "cancel")]
 
-    def shown_keys(self) -> Keys:
-        if self.asking:
-            is_text = self._field is not None and self._field.kind == "text"
-            return [*([("Ctrl+J", "new line")] if is_text else []), ("Enter", "next"), ("Esc", "back")]
-        return super().shown_keys()
+    def entry_keys(self) -> Keys:
+        is_text = self._field is not None and self._field.kind == "text"
+        return [*([("Ctrl+J", "new line")] if is_text else []), ("Enter", "next"), ("Esc", "back")]
 
     def body(self, width: int) -> list[BlockLine]:
         lines, palette = detail_lines(self.asked.details, width, self.palette), self.palette
@@ -125,9 +112,6 @@ class ServerFormDialog(EditableDialog):
         self._rows = []
         self.update()
 
-    def leave(self) -> None:
-        self.dismiss(self.asked.closed)
-
     # ------------------------------------------------------------------------------------------------------------ keys
 
     @property
@@ -167,7 +151,7 @@ class ServerFormDialog(EditableDialog):
         if name == "accept":
             self._send()
         elif name == "decline":
-            self.dismiss(answer_of(self.asked.choice(name)))
+            super().choose(name)
         else:
             self._open(self._form.fields[int(name)])
 

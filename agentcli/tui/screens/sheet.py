@@ -4,8 +4,8 @@ Owns the rule with the title, the row of keys, the height, and how the sheet clo
 between rule and keys; all keys go to the sheet, in their order, never to a widget in it.
 
 Esc closes an open search or text entry, else the sheet; Ctrl+C closes the sheet at once. Either way a question is
-declined, never approved. Ctrl+C twice, Ctrl+D twice and `/exit` quit the app, as on the chat screen; in a text entry
-Ctrl+D deletes.
+declined, never approved. Ctrl+C twice and Ctrl+D twice quit the app, as on the chat screen; in a text entry Ctrl+D
+deletes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.geometry import Offset, Size
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.worker import WorkType
@@ -35,16 +34,6 @@ Keys = list[tuple[str, str]]
 MARGIN = 1
 NOTICE_SECONDS = 2.0
 """How long `show_notice` replaces the row of keys."""
-
-
-class QuitWanted(Message):
-    """`/exit` was typed into a dialog."""
-
-
-def is_exit(text: str, found: bool) -> bool:
-    """Whether a search for "exit" means `/exit`: the slash may have opened the search. `found`: it has matches."""
-    word = text.strip()
-    return word.removeprefix("/") in ("exit", "quit") and (word.startswith("/") or not found)
 
 
 class Sheet(ModalScreen[T]):
