@@ -6,7 +6,7 @@
     link            limits of one connection, whether and why it ended, timeouts of calls
     stdio           transport to a server that is a program
     http_transport  the library's HTTP and SSE transports, on a client of ours with limits
-    answers         reads answers of servers without trusting them: see contents, schemas, large_json
+    answers         reads answers of servers without trusting them: see contents, schemas
     connection      one connection, over the `mcp` library
     server          one server: its state, calls and restarts
     servers         all servers of a session, and which the user switched on or off

@@ -21,7 +21,7 @@ from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.contents import (
-    AnswerTooLargeError,
+    ResultRefused,
     read_call,
     read_messages,
     read_prompts,
@@ -30,7 +30,6 @@ from agentcli.mcp.contents import (
     read_templates,
     read_tools,
 )
-from agentcli.mcp.large_json import MAX_MESSAGE_DEPTH, parse_large_json, take_apart
 from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 
 TICKET = "agentcli/ticket"
+_MAX_MESSAGE_DEPTH = 300
 _MAX_OTHER_BYTES = 1024 * 1024
 """Maximum bytes of a result that is passed to the library unchanged."""
 _MAX_REQUEST_BYTES = 8 * 1024 * 1024
@@ -107,42 +107,37 @@ class AnswerReader:
 
     async def parse(self, data: bytes) -> Json:
         """Parse one message; a large result is replaced by its stub. Raises `ValueError`."""
-        if len(data) <= self._limits.inline_bytes:
-            message = parse_json(data, deepest=MAX_MESSAGE_DEPTH)
-            if not isinstance(message, dict):
-                raise ValueError("not an object")
-            return message
-        return await self._parse_large(data)
-
-    async def _parse_large(self, data: bytes) -> Json:
-        message = await run_outside_scopes(in_thread(parse_large_json, data))
+        if is_small := len(data) <= self._limits.inline_bytes:
+            message = parse_json(data, deepest=_MAX_MESSAGE_DEPTH)
+        elif len(data) > self._limits.result_bytes:
+            raise ValueError(f"it has {len(data):,} bytes")
+        else:
+            message = await run_outside_scopes(in_thread(parse_json, data, deepest=_MAX_MESSAGE_DEPTH))
         if not isinstance(message, dict):
             raise ValueError("not an object")
+        return message if is_small else await self._reduce(message, len(data))
+
+    async def _reduce(self, message: Json, size: int) -> Json:
         if "method" in message:
-            if "id" not in message or len(data) > _MAX_REQUEST_BYTES:
-                raise ValueError(f"{message['method']} with {len(data):,} bytes")
+            if "id" not in message or size > _MAX_REQUEST_BYTES:
+                raise ValueError(f"{message['method']} with {size:,} bytes")
             return message
         request, result = message.get("id"), message.get("result")
         asked = self._asked.get(request) if isinstance(request, int | str) else None
         if asked is not None and isinstance(result, dict) and _takes(asked.method, result):
-            taken = await self.take(request, result, is_large=True)
-            await run_outside_scopes(in_thread(take_apart, message))
-            return {"jsonrpc": "2.0", "id": request, "result": taken}
-        if len(data) > _MAX_OTHER_BYTES:
-            return error_answer(request, f"the answer has {len(data):,} bytes")
+            return {"jsonrpc": "2.0", "id": request, "result": await self.take(request, result)}
+        if size > _MAX_OTHER_BYTES:
+            return error_answer(request, f"the answer has {size:,} bytes")
         return message
 
-    async def take(self, request: Any, result: Json, *, is_large: bool = False) -> Json:
+    async def take(self, request: Any, result: Json) -> Json:
         """The result with its content replaced by a ticket; unchanged if there was no such request or the library must
         read it."""
         asked = self._asked.pop(request, None) if isinstance(request, int | str) else None
         if asked is None or not _takes(asked.method, result):
             return result
         key, read = _READERS[asked.method]
-        if is_large or key == "tools":
-            page = await run_outside_scopes(in_thread(_read_page, read, result, self._limits))
-        else:
-            page = _read_page(read, result, self._limits)
+        page = await run_outside_scopes(in_thread(_read_page, read, result, self._limits))
         ticket = secrets.token_hex(8)
         if len(self._pages) >= _MAX_UNCLAIMED:
             # Drop the oldest: its call ended while the result was read.
@@ -197,7 +192,7 @@ def _read_page(read: Callable[[Json, ServerLimits], Any], result: Json, limits: 
     cursor = result.get("nextCursor")
     try:
         value = read(result, limits)
-    except AnswerTooLargeError as error:
+    except ResultRefused as error:
         return TakenResult(None, problem=str(error))
     except Exception as error:  # noqa: BLE001  untrusted data may have any shape
         return TakenResult(None, problem=f"the answer is malformed ({type(error).__name__})")

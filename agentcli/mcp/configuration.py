@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from agentcli.config.files import MAX_PROBLEMS, short
+from agentcli.config.files import MAX_PROBLEMS, InvalidValue, parse_value, short
+from agentcli.config.schema import Key
 from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
@@ -107,8 +108,33 @@ _KINDS: Mapping[str, TransportKind] = {
 }
 _STDIO_KEYS = ("command", "args", "env")
 _HTTP_KEYS = ("url", "headers", "headersHelper", "oauth")
-_COMMON_KEYS = ("type", "timeout", "alwaysLoad", "disabled")
-_OAUTH_KEYS = ("clientId", "clientSecret", "scopes", "callbackPort", "authServerMetadataUrl", "clientMetadataUrl")
+_KEYS = {
+    key.name: key
+    for key in (
+        Key("type", "text", "stdio, http or sse"),
+        Key("command", "text", "program"),
+        Key("args", "texts", "arguments", merge=True),
+        Key("env", "text map", "environment variables"),
+        Key("url", "text", "address"),
+        Key("headers", "text map", "HTTP headers"),
+        Key("headersHelper", "text", "command that prints headers"),
+        Key("oauth", "object", "sign-in"),
+        Key("timeout", "number", "milliseconds for one call", minimum=1, maximum=86_400_000),
+        Key("alwaysLoad", "boolean", "never defer its tools"),
+        Key("disabled", "boolean", "do not start it"),
+    )
+}
+_OAUTH_KEYS = {
+    key.name: key
+    for key in (
+        Key("clientId", "text", "id of a registered client"),
+        Key("clientSecret", "text", "its secret"),
+        Key("scopes", "texts", "scopes to request"),
+        Key("callbackPort", "integer", "port of the redirect listener", minimum=0, maximum=65535),
+        Key("authServerMetadataUrl", "text", "metadata of the authorization server"),
+        Key("clientMetadataUrl", "text", "client ID metadata document"),
+    )
+}
 
 
 @frozen
@@ -204,31 +230,36 @@ class _Entry:
 
     def _config(self, entry: Mapping[str, Any]) -> ServerConfig:
         kind = self._kind(entry)
-        used = _STDIO_KEYS if kind == "stdio" else _HTTP_KEYS
+        is_program = kind == "stdio"
+        needed = "command" if is_program else "url"
+        used, unused = (_STDIO_KEYS, _HTTP_KEYS) if is_program else (_HTTP_KEYS, _STDIO_KEYS)
         for key in entry:
-            if key not in (*used, *_COMMON_KEYS):
-                elsewhere = key in (*_STDIO_KEYS, *_HTTP_KEYS)
-                self._say(f"{short(str(key))} is {'not for' if elsewhere else 'unknown for'} a {kind} server; ignored.")
-        stdio = kind == "stdio"
+            if key in unused or key not in _KEYS:
+                what = "not for" if key in unused else "unknown for"
+                self._say(f"{short(str(key))} is {what} a {kind} server; ignored.")
+        if needed not in entry:
+            raise _Invalid(f"'{needed}' is missing")
+        given = {key: value for key, value in entry.items() if key in _KEYS and key not in (*unused, "type")}
+        timeout = given.pop("timeout", None)
+        values = self._values(given, _KEYS)
+        _check(values)
         return ServerConfig(
             name=self._name,
             kind=kind,
             source=self._source,
             origin=self._origin,
-            command=self._command(entry) if stdio else "",
-            args=self._texts(entry, "args") if stdio else (),
-            env=self._env(entry) if stdio else {},
-            url="" if stdio else self._url(entry),
-            headers={} if stdio else self._headers(entry),
-            headers_helper="" if stdio else self._text(entry, "headersHelper", "", fill=False),
-            timeout=self._timeout(entry),
-            always_load=self._switch(entry, "alwaysLoad"),
-            oauth=OAuthConfig() if stdio else self._oauth(entry),
-            disabled=self._switch(entry, "disabled"),
+            command=values.get("command", ""),
+            args=values.get("args", ()),
+            env=values.get("env", {}),
+            url=values.get("url", ""),
+            headers=values.get("headers", {}),
+            headers_helper=values.get("headersHelper", ""),
+            timeout=self._timeout(timeout),
+            always_load=values.get("alwaysLoad", False),
+            oauth=self._oauth(values.get("oauth", {})),
+            disabled=values.get("disabled", False),
             entry=dict(entry),
-            variables=variables_in(
-                {key: entry[key] for key in (*_STDIO_KEYS, "url", "headers", "oauth") if key in entry}
-            ),
+            variables=variables_in({key: entry[key] for key in used if key in entry and key != "headersHelper"}),
         )
 
     def _kind(self, entry: Mapping[str, Any]) -> TransportKind:
@@ -247,99 +278,47 @@ class _Entry:
             raise _Invalid("'type' must be stdio, http or sse")
         return kind
 
-    # ----------------------------------------------------------------------------------------------------- values
+    def _values(self, given: Mapping[str, Any], keys: Mapping[str, Key], where: str = "") -> dict[str, Any]:
+        """The values with variables filled in, except in a command that fills them in itself."""
+        found: dict[str, Any] = {}
+        for name, value in given.items():
+            try:
+                parsed = parse_value(keys[name], value)
+            except InvalidValue as error:
+                raise _Invalid(f"'{name}'{where} must be {error}") from None
+            if isinstance(parsed, str):
+                found[name] = self._fill(parsed) if name != "headersHelper" else parsed
+            elif isinstance(parsed, tuple):
+                found[name] = tuple(map(self._fill, parsed))
+            elif keys[name].kind == "text map":
+                found[name] = {key: self._fill(text) for key, text in parsed.items()}
+            else:
+                found[name] = parsed
+        return found
 
-    def _command(self, entry: Mapping[str, Any]) -> str:
-        command = self._text(entry, "command")
-        if not command.strip():
-            raise _Invalid("'command' is empty")
-        return command
-
-    def _url(self, entry: Mapping[str, Any]) -> str:
-        url = self._text(entry, "url")
-        if problem := url_problem(url):
-            raise _Invalid(f"'url' {problem}")
-        return url
-
-    def _env(self, entry: Mapping[str, Any]) -> dict[str, str]:
-        values = self._text_map(entry, "env")
-        for name in values:
-            if not name or "=" in name or "\0" in name:
-                raise _Invalid(f"'env' has an invalid variable name, {short(name)}")
-        return values
-
-    def _headers(self, entry: Mapping[str, Any]) -> dict[str, str]:
-        values = self._text_map(entry, "headers")
-        for name, value in values.items():
-            if not _HEADER_NAME.fullmatch(name):
-                raise _Invalid(f"'headers' has an invalid header name, {short(name)}")
-            if _CONTROL.search(value):
-                raise _Invalid(f"the header {short(name)} contains control characters")
-        return values
-
-    def _text(self, entry: Mapping[str, Any], key: str, default: str | None = None, *, fill: bool = True) -> str:
-        value = entry.get(key, default)
-        if value is None and key not in entry:
-            raise _Invalid(f"'{key}' is missing")
-        if not isinstance(value, str) or "\0" in value:
-            raise _Invalid(f"'{key}' must be a string")
-        return self._fill(value) if fill else value
-
-    def _texts(self, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
-        value = entry.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) and "\0" not in item for item in value):
-            raise _Invalid(f"'{key}' must be a list of strings")
-        return tuple(map(self._fill, value))
-
-    def _text_map(self, entry: Mapping[str, Any], key: str) -> dict[str, str]:
-        value = entry.get(key, {})
-        if not isinstance(value, dict):
-            raise _Invalid(f"'{key}' must be an object whose values are strings")
-        for name, item in value.items():
-            if not isinstance(item, str) or "\0" in item:
-                raise _Invalid(f"{short(name)} in '{key}' must be a string")
-        return {name: self._fill(item) for name, item in value.items()}
-
-    def _timeout(self, entry: Mapping[str, Any]) -> float | None:
-        value = entry.get("timeout")
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400_000:
+    def _timeout(self, value: Any) -> float | None:
+        try:
+            return None if value is None else float(parse_value(_KEYS["timeout"], value)) / 1000
+        except InvalidValue:
             self._say("'timeout' must be a number of milliseconds, at most a day. It is ignored.")
             return None
-        return value / 1000
 
-    def _switch(self, entry: Mapping[str, Any], key: Literal["alwaysLoad", "disabled"]) -> bool:
-        value = entry.get(key, False)
-        if not isinstance(value, bool):
-            raise _Invalid(f"'{key}' must be true or false")
-        return value
-
-    def _oauth(self, entry: Mapping[str, Any]) -> OAuthConfig:
-        given = entry.get("oauth", {})
-        if not isinstance(given, dict):
-            raise _Invalid("'oauth' must be an object")
+    def _oauth(self, given: Mapping[str, Any]) -> OAuthConfig:
         for key in given:
             if key not in _OAUTH_KEYS:
                 self._say(f"{short(key)} in 'oauth' is unknown; ignored.")
-        scopes = given.get("scopes", [])
-        if isinstance(scopes, str):
-            scopes = scopes.split()
-        if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
-            raise _Invalid("'scopes' in 'oauth' must be a list of strings")
-        port = given.get("callbackPort", 0)
-        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
-            raise _Invalid("'callbackPort' in 'oauth' must be a port number")
-        metadata, document = self._text(given, "authServerMetadataUrl", ""), self._text(given, "clientMetadataUrl", "")
+        known = {key: value for key, value in given.items() if key in _OAUTH_KEYS}
+        values = self._values(known, _OAUTH_KEYS, " in 'oauth'")
+        metadata, document = values.get("authServerMetadataUrl", ""), values.get("clientMetadataUrl", "")
         if metadata and (problem := url_problem(metadata)):
             raise _Invalid(f"'authServerMetadataUrl' in 'oauth' {problem}")
         if document and not re.fullmatch(r"https://[^/?#]+/[^#]+", document):
             raise _Invalid("'clientMetadataUrl' in 'oauth' must be an https address with a path")
         return OAuthConfig(
-            client_id=self._text(given, "clientId", ""),
-            client_secret=self._text(given, "clientSecret", ""),
-            scopes=tuple(scopes),
-            callback_port=port,
+            client_id=values.get("clientId", ""),
+            client_secret=values.get("clientSecret", ""),
+            scopes=tuple(" ".join(values.get("scopes", ())).split()),
+            callback_port=values.get("callbackPort", 0),
             metadata_url=metadata,
             client_metadata_url=document,
         )
@@ -359,10 +338,21 @@ class _Entry:
 
         return VARIABLE.sub(value, text)
 
-    # --------------------------------------------------------------------------------------------------- problems
-
     def _say(self, text: str) -> None:
         self.problems.append(ServerProblem(f"{self._origin}: MCP server {short(self._name)}: {text}"))
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """Raise `_Invalid` for a command, an address or headers that cannot be used."""
+    if not values.get("command", "x").strip():
+        raise _Invalid("'command' is empty")
+    if "url" in values and (problem := url_problem(values["url"])):
+        raise _Invalid(f"'url' {problem}")
+    for name, value in values.get("headers", {}).items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise _Invalid(f"'headers' has an invalid header name, {short(name)}")
+        if _CONTROL.search(value):
+            raise _Invalid(f"the header {short(name)} contains control characters")
 
 
 def url_problem(url: str) -> str:

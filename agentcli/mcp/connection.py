@@ -231,29 +231,23 @@ class McpConnection:
     async def _ask(self, asked: Coroutine[Any, Any, Any], seconds: float, signal: AbortSignal | None = None) -> Any:
         """Wait for a response, a timeout or an abort. After the latter two the library notifies the server, without
         waiting."""
-        loop = asyncio.get_running_loop()
         task = start_task(asked)
         self._open.add(task)
         task.add_done_callback(self._forget)
-        waiting: asyncio.Future[None] = loop.create_future()
-
-        def wake(_cause: object) -> None:
-            if not waiting.done():
-                waiting.set_result(None)
-
-        task.add_done_callback(wake)
-        unhook = signal.on_abort(wake) if signal is not None else None
+        signal = signal or AbortSignal()
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        unhook = signal.on_abort(lambda _reason: stopped.cancel())
         try:
             async with self._clock.limit(seconds):
-                await waiting
+                await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise McpFailure(f"{self._name} did not answer within {seconds:g} seconds.") from None
         finally:
-            if unhook is not None:
-                unhook()
+            unhook()
+            stopped.cancel()
             if not task.done():
                 task.cancel()
-        if signal is not None and signal.reason is not None and not task.done():
+        if signal.reason is not None and not task.done():
             raise Aborted(signal.reason)
         if _is_closed(task):
             # The reason why the connection ended may arrive a moment later.

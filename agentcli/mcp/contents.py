@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from agentcli.core.files.bounded_read import DEEPEST_INPUT
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line, plain_text, spell_hidden
-from agentcli.mcp.large_json import joined, pieces_of, plain_large_text
 from agentcli.mcp.link import ServerLimits
 from agentcli.mcp.protocol import (
     McpContent,
@@ -187,131 +186,91 @@ _MAX_PARTS = 10_000
 _MAX_LINE = 4096
 
 
-class AnswerTooLargeError(ValueError):
-    """A result has more text and base64 than allowed."""
+class ResultRefused(ValueError):
+    """A result that is not used; the text says why."""
 
 
-def read_call(result: Json, limits: ServerLimits) -> McpResult:
-    room = _Room(limits.result_chars)
-    content = _contents(result.get("content", []), room)
-    structured = result.get("structuredContent")
-    return McpResult(content, room.clean(structured), result.get("isError") is True)
+def read_call(result: Json, _limits: ServerLimits) -> McpResult:
+    content = _contents(result.get("content", []))
+    return McpResult(content, _clean(result.get("structuredContent")), result.get("isError") is True)
 
 
-def read_resource(result: Json, limits: ServerLimits) -> tuple[McpContent, ...]:
-    room = _Room(limits.result_chars)
-    return tuple(_resource_content(raw, room) for raw in _list(result["contents"]))
+def read_resource(result: Json, _limits: ServerLimits) -> tuple[McpContent, ...]:
+    return tuple(map(_resource_content, _list(result["contents"])))
 
 
-def read_messages(result: Json, limits: ServerLimits) -> tuple[PromptMessage, ...]:
-    room = _Room(limits.result_chars)
+def read_messages(result: Json, _limits: ServerLimits) -> tuple[PromptMessage, ...]:
     return tuple(
         PromptMessage("assistant" if raw.get("role") == "assistant" else "user", content)
         for raw in _list(result["messages"])
-        for content in _contents(raw["content"] if isinstance(raw["content"], list) else [raw["content"]], room)
+        for content in _contents(raw["content"] if isinstance(raw["content"], list) else [raw["content"]])
     )
 
 
-def read_content(raw: Json) -> McpContent:
-    """Convert one part that the library has already parsed."""
-    return _content(raw, _Room(ServerLimits().result_chars))
+def _text(value: Any) -> str:
+    return plain_text(value) if isinstance(value, str) else ""
 
 
-class _Room:
-    """Cleans texts and counts their characters against the limit."""
+def _base64(value: Any) -> str:
+    """Check base64 data. Raises `ValueError` if it is invalid."""
+    text = "".join(value.split()) if isinstance(value, str) else None
+    try:
+        base64.b64decode(text or "!", validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("not valid base64" if text is not None else "no base64") from None
+    return text or ""
 
-    def __init__(self, chars: int) -> None:
-        self._most = chars
-        self._left = chars
 
-    def text(self, value: Any) -> str:
-        if not isinstance(value, str):
-            return ""
-        self._take(len(value))
-        return plain_large_text(value)
-
-    def base64(self, value: Any) -> str:
-        """Check base64 data. Raises `ValueError` if it is invalid."""
-        if not isinstance(value, str):
-            raise ValueError("no base64")
-        self._take(len(value))
-        if "\n" in value:
-            value = joined("".join(piece.split()) for piece in pieces_of(value))
-        try:
-            for piece in pieces_of(value):
-                base64.b64decode(piece, validate=True)
-        except (binascii.Error, ValueError):
-            raise ValueError("not valid base64") from None
-        return str(value)
-
-    def clean(self, value: Any, depth: int = 0) -> Any:
-        """Structured content with every text cleaned."""
-        if isinstance(value, str):
-            return self.text(value)
-        self._take(1)
-        if depth > DEEPEST_INPUT:
-            raise AnswerTooLargeError(f"the result is nested more than {DEEPEST_INPUT} levels deep")
-        if isinstance(value, list):
-            return [self.clean(each, depth + 1) for each in value]
-        if isinstance(value, dict):
-            return {self.text(key): self.clean(each, depth + 1) for key, each in value.items()}
-        return value
-
-    def _take(self, chars: int) -> None:
-        self._left -= chars
-        if self._left < 0:
-            raise AnswerTooLargeError(f"the result is larger than {self._most / 1e6:g} MB")
+def _clean(value: Any, depth: int = 0) -> Any:
+    """Structured content with every text cleaned."""
+    if depth > DEEPEST_INPUT:
+        raise ResultRefused(f"the result is nested more than {DEEPEST_INPUT} levels deep")
+    if isinstance(value, list):
+        return [_clean(each, depth + 1) for each in value]
+    if isinstance(value, dict):
+        return {plain_text(key): _clean(each, depth + 1) for key, each in value.items()}
+    return plain_text(value) if isinstance(value, str) else value
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError("not a list")
     if len(value) > _MAX_PARTS:
-        raise AnswerTooLargeError(f"the result has {len(value):,} parts (limit {_MAX_PARTS:,})")
+        raise ResultRefused(f"the result has {len(value):,} parts (limit {_MAX_PARTS:,})")
     return value
 
 
-def _contents(parts: Any, room: _Room) -> tuple[McpContent, ...]:
-    return tuple(_content(part, room) for part in _list(parts))
+def _contents(parts: Any) -> tuple[McpContent, ...]:
+    return tuple(map(read_content, _list(parts)))
 
 
-def _content(raw: Any, room: _Room) -> McpContent:
+def read_content(raw: Any) -> McpContent:
     if not isinstance(raw, dict):
         return McpContent("text", text="[a part that cannot be read]")
+    mime_type = _line(raw.get("mimeType"), _MAX_LINE)
     match raw.get("type"):
         case "text":
-            return McpContent("text", text=room.text(raw.get("text")))
+            return McpContent("text", text=_text(raw.get("text")))
         case "image" | "audio" as kind:
             try:
-                return McpContent(
-                    kind, data=room.base64(raw.get("data")), mime_type=_line(raw.get("mimeType"), _MAX_LINE)
-                )
-            except AnswerTooLargeError:
-                raise
+                return McpContent(kind, data=_base64(raw.get("data")), mime_type=mime_type)
             except ValueError as error:
                 return McpContent("text", text=f"[{kind}: {error}]")
         case "resource":
-            return _resource_content(raw.get("resource"), room)
+            return _resource_content(raw.get("resource"))
         case "resource_link":
-            return McpContent(
-                "link",
-                text=room.text(raw.get("description")),
-                uri=_line(raw.get("uri"), _MAX_LINE),
-                name=_line(raw.get("name"), _MAX_LINE),
-                mime_type=_line(raw.get("mimeType"), _MAX_LINE),
-            )
+            uri, name = _line(raw.get("uri"), _MAX_LINE), _line(raw.get("name"), _MAX_LINE)
+            return McpContent("link", text=_text(raw.get("description")), uri=uri, name=name, mime_type=mime_type)
     return McpContent("text", text=f"[content of an unknown kind: {plain_line(str(raw.get('type')), 40)}]")
 
 
-def _resource_content(raw: Any, room: _Room) -> McpContent:
+def _resource_content(raw: Any) -> McpContent:
     if not isinstance(raw, dict):
         return McpContent("text", text="[a resource that cannot be read]")
     uri, mime_type = _line(raw.get("uri"), _MAX_LINE), _line(raw.get("mimeType"), _MAX_LINE)
     if "blob" not in raw:
-        return McpContent("resource", text=room.text(raw.get("text")), mime_type=mime_type, uri=uri)
+        return McpContent("resource", text=_text(raw.get("text")), mime_type=mime_type, uri=uri)
     try:
-        return McpContent("resource", data=room.base64(raw.get("blob")), mime_type=mime_type, uri=uri)
-    except AnswerTooLargeError:
-        raise
+        return McpContent("resource", data=_base64(raw.get("blob")), mime_type=mime_type, uri=uri)
     except ValueError as error:
         return McpContent("text", text=f"[resource {uri}: {error}]")

@@ -103,7 +103,7 @@ class McpHttpClient(httpx2.AsyncClient):
 
     def _limit(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()
-        most = self._size_limits.message_bytes if response.status_code < 400 else _ERROR_BODY
+        most = self._size_limits.result_bytes if response.status_code < 400 else _ERROR_BODY
         if kind.startswith("text/event-stream"):
             body = _events(response, self._reader, self._size_limits)
         else:
@@ -154,8 +154,8 @@ async def _events(response: httpx2.Response, reader: AnswerReader, limits: Serve
     pieces: list[bytes] = []
     async for chunk in response.aiter_bytes():
         size += len(chunk)
-        if size > limits.message_bytes:
-            raise httpx2.SSEError(f"an event is larger than {limits.message_bytes / 1e6:g} MB")
+        if size > limits.result_bytes:
+            raise httpx2.SSEError(f"an event is larger than {limits.result_bytes / 1e6:g} MB")
         if b"\n" not in chunk:
             pieces.append(chunk)
             continue
@@ -345,7 +345,7 @@ def _streamable(url: str, client: Any, limits: ServerLimits) -> Any:
 
     @asynccontextmanager
     async def opened() -> Any:
-        opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.message_bytes)
+        opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.result_bytes)
         async with client, opening as streams:
             yield streams
 

@@ -40,15 +40,15 @@ class ServerLimits:
     progress_reports: int = 30
     """Maximum progress reports of a call passed on within `progress_seconds`."""
     message_bytes: int = 64 * 1024 * 1024
-    """Maximum size of one message from a server."""
+    """Maximum size of one line of a program; a longer one disconnects it."""
+    result_bytes: int = 16 * 1024 * 1024
+    """Maximum size of one message that is read; the call of a larger one fails."""
     inline_bytes: int = 256 * 1024
     """Larger messages are parsed in a thread."""
     unread_bytes: int = 64 * 1024 * 1024
     """Maximum data that a program has not read from its stdin yet."""
     bad_lines: int = 20
     """Maximum consecutive lines that are not protocol messages."""
-    result_chars: int = 50_000_000
-    """Maximum text and base64 of one result."""
     pages: int = 100
     """Maximum pages of one list."""
     tools: int = 2000

@@ -256,7 +256,9 @@ class StdioTransport:
         if answered is None or not line.startswith(b"{"):
             return None
         # The request fails now instead of waiting for its timeout.
-        error = error_answer(int(answered[1]), "the answer is malformed")
+        is_too_large = len(line) > self._limits.result_bytes
+        reason = f"larger than {self._limits.result_bytes / 1e6:g} MB" if is_too_large else "malformed"
+        error = error_answer(int(answered[1]), f"the answer is {reason}")
         return SessionMessage(jsonrpc_message_adapter.validate_python(error))
 
     async def _watch(self) -> None:

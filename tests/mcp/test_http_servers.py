@@ -70,7 +70,7 @@ async def test_large_results_are_read_in_both_ways(reach: Callable[[McpHttpServe
 
 
 async def test_an_answer_beyond_the_limit_fails_its_call_only() -> None:
-    async with McpHttpServer() as web, over_http(web, {"message_bytes": 100_000}) as (server, _):
+    async with McpHttpServer() as web, over_http(web, {"result_bytes": 100_000}) as (server, _):
         web.result = {"content": [{"type": "text", "text": "x" * 200_000}]}
         with pytest.raises(McpFailure, match=r"larger than 0\.1 MB"):
             await server.call("work", {})

@@ -23,8 +23,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.large_json import PIECE, dump_large_json, joined, parse_large_json, pieces_of, plain_large_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
 
@@ -32,6 +31,8 @@ MAX_TOKENS = 25_000
 """Limit for one result in the conversation, unless the settings or the tool override it."""
 _MAX_PICTURES = 20
 _SHOWN_OF_SPILLED = 2_000
+_MAX_INLINE = 64 * 1024
+"""Characters of a text that is converted without a thread."""
 _JSON_MARK = lazy_pattern(r'"|\\.|,', re.DOTALL)
 _NO_CONTENT = "(no content)"
 
@@ -63,7 +64,7 @@ async def output_of(result: McpResult, limits: ResultLimits) -> Output:
 async def content_output(content: Sequence[McpContent], limits: ResultLimits, structured: Any = None) -> Output:
     """The output for a sequence of content parts in their order, with the text within the limits."""
     is_small = structured is None and not any(part.data for part in content)
-    if is_small and sum(len(part.text) for part in content) <= PIECE:
+    if is_small and sum(len(part.text) for part in content) <= _MAX_INLINE:
         return _output(content, limits, None)
     return await in_thread(_output, content, limits, structured)
 
@@ -72,13 +73,13 @@ def _output(content: Sequence[McpContent], limits: ResultLimits, structured: Any
     """Blocking, except for small texts."""
     if structured is not None and not _repeats(content, structured):
         # The structured content as text, unless it only repeats the texts.
-        content = (*content, McpContent("text", text=dump_large_json(structured)))
+        content = (*content, McpContent("text", text=json.dumps(structured, ensure_ascii=False)))
     blocks: list[TextBlock | ImageBlock] = []
     for part in content:
         blocks.append(_block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
     texts = [block.text for block in blocks if isinstance(block, TextBlock) and _has_words(block.text)]
     pictures = [block for block in blocks if isinstance(block, ImageBlock)]
-    text = _join_lines(texts)
+    text = "\n".join(texts)
     summary = _summary(text, len(pictures))
     # A short text is already the summary.
     display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text and text not in summary else {}
@@ -93,12 +94,6 @@ def _output(content: Sequence[McpContent], limits: ResultLimits, structured: Any
 
 def _has_words(text: str) -> bool:
     return bool(text) and not text.isspace()
-
-
-def _join_lines(texts: Sequence[str]) -> str:
-    if len(texts) == 1:
-        return texts[0]
-    return joined(piece for number, text in enumerate(texts) for piece in ("\n" if number else "", *pieces_of(text)))
 
 
 def _repeats(content: Sequence[McpContent], structured: Any) -> bool:
@@ -123,8 +118,7 @@ def _is_value(text: str, value: Any) -> bool:
     if text.lstrip()[:1] not in tuple('{["-0123456789tfn'):
         return False
     try:
-        is_large = len(text) > PIECE
-        return bool((parse_large_json(text.encode("utf-8", "replace")) if is_large else json.loads(text)) == value)
+        return bool(json.loads(text) == value)
     except (ValueError, RecursionError):
         return False
 
@@ -138,13 +132,13 @@ def _summary(text: str, pictures: int) -> str:
 def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | ImageBlock:
     match part.kind:
         case "text":
-            return TextBlock(plain_large_text(part.text))
+            return TextBlock(plain_text(part.text))
         case "link":
             about = ", ".join(plain_line(text) for text in (part.name, part.mime_type) if text)
             link = f"[Link to the resource {plain_line(part.uri, 2_000)}{f' ({about})' if about else ''}]"
-            return TextBlock(f"{link}\n{plain_large_text(part.text)}".strip())
+            return TextBlock(f"{link}\n{plain_text(part.text)}".strip())
         case "resource" if part.text or not part.data:
-            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{plain_large_text(part.text)}")
+            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{plain_text(part.text)}")
         case "image" if pictures < _MAX_PICTURES:
             return _picture(part, folder)
     what = f"Resource {plain_line(part.uri, 2_000)}" if part.uri else part.kind.capitalize()
@@ -190,11 +184,11 @@ def _rows_apart(text: str) -> Iterator[str]:
     """The text in pieces, JSON on one line with a line break after each comma outside of strings, so that the file can
     be read in parts."""
     if "\n" in text or text[:1] not in ("{", "["):
-        yield from pieces_of(text)
+        yield text
         return
     at, is_string = 0, False
     while at < len(text):
-        end = at + PIECE
+        end = at + _MAX_INLINE
         while text[end - 1 : end] == "\\":  # do not cut an escape
             end += 1
         for mark in _JSON_MARK.finditer(text, at, end):
