@@ -16,7 +16,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.files.links import real_path
 from agentcli.core.processes.own_programs import folders_named
 from agentcli.providers.catalog import Catalog
-from agentcli.session.paths import unique_project_key
+from agentcli.session.base import unique_project_key
 
 
 class Environment:

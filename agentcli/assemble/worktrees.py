@@ -10,7 +10,7 @@ from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
 from agentcli.core.files.links import real_path
 from agentcli.permissions.rules import READING_TOOLS, WRITING_TOOLS, Rule
-from agentcli.session.paths import unique_project_key
+from agentcli.session.base import unique_project_key
 from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
 
 

@@ -30,8 +30,8 @@ from agentcli.doctor.sandbox_trial import Proof, prove
 from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.credentials import shown_url
 from agentcli.providers.listing import list_models
+from agentcli.session.base import sessions_dir
 from agentcli.session.find import list_sessions
-from agentcli.session.paths import sessions_dir
 
 Check = Callable[[CheckContext], Iterator[Finding]]
 

@@ -11,8 +11,8 @@ from typing import Any
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.session.line_format import decode_line
-from agentcli.session.paths import is_session_id, project_dir, results_path, sessions_dir
+from agentcli.session.base import is_session_id, project_dir, results_path, sessions_dir
+from agentcli.session.history import decode_line
 
 WINDOW = 64 * 1024
 TEXT_LIMIT = 200

@@ -1,18 +1,130 @@
-"""Record the events of a transcript that belong to no message, and restore all events of a session.
+"""The lines of session files, and the events that a transcript is shown again from. Knows nothing of files.
 
-A resumed session is shown by passing these events to the same code that shows live ones.
+A line is one JSON object, compact, UTF-8. A resumed session is shown by passing its events to the same code that shows
+live ones.
+
+Fields that other readers of such files expect keep their names (type, uuid, parentUuid, sessionId, timestamp, cwd,
+version, isSidechain, message). A message of several blocks is several lines. Types of lines:
+
+    session          first line: format, cwd, system context with its folders and style, id of the forked session;
+                     for a sub-agent the session that started it (`parentSession`)
+    user             a whole message such as a prompt or an attachment; `uuid` is its id, `origin` its kind;
+                     with origin tool_results: one block of a message that ends with `results-end`
+    assistant        one block of a reply that ends with `reply-end` (`messageId` is ours, `message.id` the API's)
+    reply-end        the reply is complete: `parts` lists its lines in order
+    results-end      the same for a message of tool results
+    call             a call asks the user (`state`: asked), or begins to run and may change something (`begun`)
+    boundary, error  messages of the log that are never sent
+    tombstone        the blocks of `messageId` so far are void
+    seen             new file states that the model has seen (`files`)
+    event            an event that changes the state of the conversation (`event`): a repair or an edit of what requests
+                     show, pins, the shell's directory, background commands, the usage of a request
+    shown            an event that belongs to no message, shown again when the session is resumed (`event`)
+    submission-end   the Result of a submission (`event`), and the number of messages in the log
+    resume           another process continues from here; what is open above stays unfinished
+    system-context   a new system context
+    user-context     the user context, before all messages, from a boundary on (`boundary`, "" for the beginning)
+    request-front    digests of the request prefix from here on, for the prompt cache (`front`)
+    mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
+    gap              records were lost here (full disk)
+    custom-title     the session's name
+
+Lines of other types come from other programs: they stay in the file and are ignored.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.core.event_base import event_from_dict, event_to_dict
-from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_from_dict,
+    block_to_dict,
+)
 from agentcli.core.usage import Usage
+
+FORMAT = 1
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+
+
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    try:
+        return _encode(record).encode() + b"\n"
+    except UnicodeEncodeError:
+        # Lone surrogates have no UTF-8 form; escaped they survive the round trip.
+        return _encode_ascii(record).encode() + b"\n"
+
+
+def decode_line(line: bytes) -> Json | None:
+    """Parse a line; None for junk: invalid UTF-8, NULs, no JSON object, nested too deeply."""
+    try:
+        record = parse_json(line.decode())
+    except ValueError:
+        # After a power failure some file systems leave a run of NULs before the next record.
+        bare = line.strip(b"\0\r\n\t ")
+        if not bare or len(bare) == len(line.rstrip(b"\r\n")):
+            return None
+        try:
+            record = parse_json(bare.decode())
+        except ValueError:
+            return None
+    return record if isinstance(record, dict) else None
+
+
+def whole_message_fields(message: Message) -> Json:
+    """Fields of a line with a whole message, besides those that every line has."""
+    body: Json = {"role": message.role, "content": [block_to_dict(block) for block in message.content]}
+    if message.api_id:
+        body["id"] = message.api_id
+    if message.model:
+        body["model"] = message.model
+    if message.stop_reason is not None:
+        body["stop_reason"] = message.stop_reason
+    if message.usage is not None:
+        body["usage"] = message.usage.to_wire()
+    fields: Json = {"origin": message.origin.value}
+    if message.origin in (Origin.ATTACHMENT, Origin.RECOVERY, Origin.HOOK, Origin.INTERRUPTION):
+        fields["isMeta"] = True
+    if message.origin is Origin.SUMMARY:
+        fields["isCompactSummary"] = True
+    if message.meta:
+        fields["meta"] = dict(message.meta)
+    fields["message"] = body
+    return fields
+
+
+def whole_message(record: Mapping[str, Any]) -> Message:
+    """The reverse of `whole_message_fields`. Raises ValueError, KeyError or TypeError for a record of another form."""
+    body = record["message"]
+    usage = body.get("usage")
+    return Message(
+        role="assistant" if body["role"] == "assistant" else "user",
+        content=tuple(map(block_from_dict, body["content"])),
+        id=str(record["uuid"]),
+        origin=Origin(record["origin"]),
+        api_id=str(body.get("id") or ""),
+        model=str(body.get("model") or ""),
+        stop_reason=body.get("stop_reason"),
+        usage=Usage.from_wire(usage) if usage is not None else None,
+        meta=dict(record.get("meta") or {}),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- events
 
 TEXT_LIMIT = 64 * 1024
 """Most bytes recorded of a text that is only shown, such as the output of `/diff`."""
@@ -25,6 +137,8 @@ def event_record(event: ev.Event) -> Json:
         event = replace(event, text=_beginning(event.text))
     elif isinstance(event, ev.HookFinished):
         event = replace(event, output="", errors="")
+    elif isinstance(event, ev.Result):
+        event = replace(event, text="", structured_output=None, session_id="")
     data = event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
@@ -53,79 +167,26 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
         return None
 
 
-def result_fields(event: ev.ToolFinished) -> Json:
-    """Fields for the end of a call, in the line of its result."""
-    found: Json = {"toolName": event.name, "durationMs": event.duration_ms}
-    if event.outcome:
-        found["outcome"] = event.outcome
-    if event.denied_by:
-        found["deniedBy"] = event.denied_by
-    if event.accepted_hunks:
-        found["acceptedHunks"] = event.accepted_hunks
-    if event.summary:
-        found["summary"] = event.summary
-    return found
+def call_record(event: ev.ToolFinished) -> Json:
+    """The end of a call, for the line of its result, which has the rest."""
+    data = event_record(event)
+    return {name: value for name, value in data.items() if name not in ("tool_use_id", "result")}
 
 
 def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock]) -> ev.ToolFinished | None:
     """Restore the end of a call from the line of its result."""
     if not isinstance(block, ToolResultBlock):
         return None
-    summary, display, duration = record.get("summary"), record.get("display"), record.get("durationMs")
-    call = calls.get(block.tool_use_id)
-    hunks = record.get("acceptedHunks")
-    return ev.ToolFinished(
+    call, known = calls.get(block.tool_use_id), record.get("event")
+    # Without an event it is the error result of a call that never ended.
+    event = ev.ToolFinished(
         tool_use_id=block.tool_use_id,
-        name=str(record.get("toolName") or (call.name if call else "")),
+        name=call.name if call else "",
         result=block,
-        summary=summary if isinstance(summary, str) else "",
-        display=display if isinstance(display, dict) else {},
-        structured=record.get("toolUseResult"),
-        duration_ms=duration if isinstance(duration, int) else 0,
-        # Without an outcome it is the error result of a call that never ended.
-        outcome=str(record.get("outcome") or ("interrupted" if block.is_error else "done")),
-        denied_by=str(record.get("deniedBy") or ""),
-        accepted_hunks=[one for one in hunks if isinstance(one, int)] if isinstance(hunks, list) else [],
+        outcome="interrupted" if block.is_error else "done",
     )
-
-
-def end_fields(event: ev.Result) -> Json:
-    """Fields of a `submission-end` line."""
-    return {
-        "terminal": event.terminal,
-        "subtype": event.subtype,
-        "isError": event.is_error,
-        "errors": event.errors,
-        "turns": event.turns,
-        "durationMs": event.duration_ms,
-        "waitedMs": event.waited_ms,
-        "costUsd": event.total_cost_usd,
-    }
-
-
-def submission_end(record: Json) -> ev.Result:
-    """Restore the parts of a submission's `Result` that are shown."""
-    duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
-    waited = record.get("waitedMs")
-    written = record.get("errors")
-    return ev.Result(
-        subtype=str(record.get("subtype") or ""),
-        is_error=record.get("isError") is True,
-        terminal=str(record.get("terminal") or ""),
-        text="",
-        errors=list(map(str, written)) if isinstance(written, list) else [],
-        turns=turns if isinstance(turns, int) else 0,
-        duration_ms=duration if isinstance(duration, int) else 0,
-        waited_ms=waited if isinstance(waited, int) else 0,
-        api_duration_ms=0,
-        usage=Usage(),
-        total_cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
-        fully_priced=record.get("fullyPriced") is not False,
-        model_usage={},
-        permission_denials=[],
-        session_id=str(record.get("sessionId") or ""),
-        uuid=str(record.get("uuid") or ""),
-    )
+    names = {spec.name for spec in fields(event)}
+    return replace(event, **{name: value for name, value in (known or {}).items() if name in names})
 
 
 class HistoryReader:
@@ -188,24 +249,10 @@ class HistoryReader:
     def tombstone(self, message_id: str) -> None:
         self.events.append(ev.ReplyTombstoned(message_id=message_id, reason="interrupted"))
 
-    def end_submission(self, record: Json) -> None:
-        self.events.append(submission_end(record))
-        self._interrupted_at = None
-
-    def resume(self) -> None:
-        self.events.append(ev.SessionResumed())
-        self._interrupted_at = None
-
-    def repair(self, record: Json) -> None:
-        repair, through, text = (str(record.get(name) or "") for name in ("repair", "through", "text"))
-        self.events.append(ev.RequestRepaired(repair=repair, through=through, text=text))
-
-    def background(self, task_id: str, task: Mapping[str, str]) -> None:
-        self.events.append(ev.BackgroundChanged(task_id=task_id, **task))
-
-    def edit(self, record: Json) -> None:
-        step, text, freed = str(record["step"]), str(record["text"]), int(record["freedTokens"])
-        self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
+    def add(self, event: ev.Event) -> None:
+        self.events.append(event)
+        if isinstance(event, ev.Result | ev.SessionResumed):
+            self._interrupted_at = None
 
 
 class NoHistory(HistoryReader):
@@ -215,8 +262,7 @@ class NoHistory(HistoryReader):
 
     def _ignore(self, *_values: object, **_rest: object) -> None: ...
 
-    add_message = add_reply = add_block = add_result = tombstone = _ignore
-    end_submission = resume = repair = background = edit = _ignore
+    add = add_message = add_reply = add_block = add_result = tombstone = _ignore
 
 
 def history_of(messages: Iterable[Message]) -> list[ev.Event]:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
-from agentcli.session.base import SessionBusy
-from agentcli.session.paths import make_private_dir
+from agentcli.session.base import SessionBusy, make_private_dir
 
 RETRY_SECONDS = 120.0
 BUFFER_LIMIT = 8 * 1024 * 1024

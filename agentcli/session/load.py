@@ -21,7 +21,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.events import Event, MessageAppended, ToolFinished
+from agentcli.core import events as ev
+from agentcli.core.event_base import event_from_dict
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
@@ -37,10 +38,9 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import counted, plural
 from agentcli.core.tool_errors import wrapped
-from agentcli.core.usage import Usage
-from agentcli.session.history import HistoryReader, NoHistory, finished_call
+from agentcli.core.usage import Usage, usage_row
+from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, whole_message
 from agentcli.session.journal import FileEnd
-from agentcli.session.line_format import FORMAT, decode_line, whole_message
 
 if TYPE_CHECKING:
     from agentcli.session.recent_messages import EarlierPart
@@ -66,7 +66,7 @@ class LoadedSession:
     path: Path
     session_id: str
     messages: list[Message] = field(default_factory=list)
-    history: list[Event] = field(default_factory=list)
+    history: list[ev.Event] = field(default_factory=list)
     """Events of the transcript, in order."""
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
@@ -160,14 +160,14 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
+def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[ev.Event]:
     """The last events, from the last `window` bytes of the file, to show while the whole file is being read, which
     takes a while for a long conversation. Begins with a prompt if there is one. Raises `OSError`."""
     session, whole = _read_end(path, window)
     prompts = (
         number
         for number, event in enumerate(session.history)
-        if isinstance(event, MessageAppended) and event.message.origin is Origin.PROMPT
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT
     )
     return session.history if whole else session.history[next(prompts, 0) :]
 
@@ -255,15 +255,10 @@ class RecordReader:
             "results-end": self._take_results_end,
             "call": self._take_call,
             "tombstone": self._take_tombstone,
-            "redaction": self._take_redaction,
-            "edit": self._take_edit,
-            "pin": self._take_pin,
-            "directory": self._take_directory,
-            "background": self._take_background,
+            "event": self._take_event,
             "seen": self._take_seen,
             "shown": self._take_shown,
-            "usage": self._take_usage,
-            "submission-end": self._take_submission_end,
+            "submission-end": self._take_event,
             "resume": self._take_resume,
             "gap": self._take_gap,
             "system-context": self._take_system_context,
@@ -308,7 +303,7 @@ class RecordReader:
         self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
         self._spent_before = len(self.session.spent)
         self.settle()
-        self._history.resume()
+        self._history.add(ev.SessionResumed())
 
     def _take_gap(self, record: Json) -> None:
         self.session.lost += int(record["lost"])
@@ -334,43 +329,40 @@ class RecordReader:
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])
 
-    def _take_usage(self, record: Json) -> None:
-        self.session.spent.append(dict(record["modelUsage"]))
+    def _take_event(self, record: Json) -> None:
+        """Take an event that changes the state of the conversation."""
+        event, session = event_from_dict(record["event"]), self.session
+        match event:
+            case ev.Result():
+                # It contains the totals since the start of its process, with all requests recorded so far.
+                session.spent[self._spent_before :] = [event.model_usage]
+            case ev.UsageReported():
+                session.spent.append({event.model: usage_row(event.usage, event.cost_usd)})
+            case ev.RequestRepaired():
+                session.redactions.append(Redaction(event.repair, event.through))
+            case ev.ContextEdited():
+                session.edits += [(self._last_id, dict(edit)) for edit in event.edits]
+            case ev.ContextPinned():
+                session.pinned = tuple(event.items)
+            case ev.DirectoryChanged():
+                session.directory = event.cwd
+            case ev.BackgroundChanged():
+                task = {"command": event.command, "status": event.status, "summary": event.summary}
+                session.background[event.task_id] = task
+        if event.policy.line or isinstance(event, ev.Result):
+            self._history.add(event)
 
-    def _take_submission_end(self, record: Json) -> None:
-        self._history.end_submission(record)
-        if isinstance(used := record.get("modelUsage"), dict):
-            # It contains the totals since the start of its process, with all requests recorded so far.
-            self.session.spent[self._spent_before :] = [used]
-
-    def _take_redaction(self, record: Json) -> None:
-        self.session.redactions.append(Redaction(str(record["repair"]), str(record["through"])))
-        self._history.repair(record)
-
-    def _take_edit(self, record: Json) -> None:
-        last = self.session.messages[-1].id if self.session.messages else ""
-        self.session.edits += [(last, dict(edit)) for edit in record["edits"]]
-        self._history.edit(record)
+    @property
+    def _last_id(self) -> str:
+        return self.session.messages[-1].id if self.session.messages else ""
 
     def _take_seen(self, record: Json) -> None:
-        last = self.session.messages[-1].id if self.session.messages else ""
-        self.session.seen.append((last, dict(record["files"])))
-
-    def _take_directory(self, record: Json) -> None:
-        self.session.directory = str(record["path"])
-
-    def _take_background(self, record: Json) -> None:
-        task = {name: str(record.get(name) or "") for name in ("command", "status", "summary")}
-        self.session.background[str(record["taskId"])] = task
-        self._history.background(str(record["taskId"]), task)
+        self.session.seen.append((self._last_id, dict(record["files"])))
 
     def _take_shown(self, record: Json) -> None:
         self._history.add_shown(record)
         if (shown := record["event"]).get("event") == "ToolStarted":
             self._begun.add(str(shown.get("tool_use_id")))
-
-    def _take_pin(self, record: Json) -> None:
-        self.session.pinned = tuple(map(str, record["items"]))
 
     # -------------------------------------------------------------------------------------------------- messages
 
@@ -569,28 +561,16 @@ class SessionDetails:
     """Name given by the user."""
     began: str = ""
     """Timestamp of the first line."""
-    calls: dict[str, ToolFinished] = field(default_factory=dict)
+    calls: dict[str, ev.ToolFinished] = field(default_factory=dict)
     """Ended calls by call id."""
 
 
 def read_details(path: Path) -> SessionDetails:
     """Read the details; empty if the file cannot be read. Blocking."""
-    title, began, calls = "", "", dict[str, ToolFinished]()
     try:
-        for record in read_records(path):
-            began = began or str(record.get("timestamp") or "")
-            if record.get("type") == "custom-title":
-                title = str(record.get("customTitle") or "")
-            elif record.get("origin") == Origin.TOOL_RESULTS.value:
-                calls.update((ended.tool_use_id, ended) for ended in _ended_calls(record))
+        first = next(read_records(path), {})
+        session = load_session(path)
     except OSError:
         return SessionDetails()
-    return SessionDetails(title, began, calls)
-
-
-def _ended_calls(record: Json) -> list[ToolFinished]:
-    try:
-        found = [finished_call(record, block_from_dict(block), {}) for block in record["message"]["content"]]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []
-    return [ended for ended in found if ended is not None]
+    calls = {event.tool_use_id: event for event in session.history if isinstance(event, ev.ToolFinished)}
+    return SessionDetails(session.title, str(first.get("timestamp") or ""), calls)

@@ -22,8 +22,7 @@ from agentcli.core.events import USER_AGENT, Event
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin
-from agentcli.session.history import HistoryReader, NoHistory, recorded_event
-from agentcli.session.line_format import decode_line
+from agentcli.session.history import HistoryReader, NoHistory, decode_line, recorded_event
 from agentcli.session.load import (
     LINE_LIMIT,
     LoadedSession,

@@ -23,12 +23,19 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.usage import usage_row
-from agentcli.session.base import CallState, SessionContext, SessionExists, SessionTooNew, Store
-from agentcli.session.history import end_fields, event_record, result_fields
+from agentcli.session.base import (
+    CallState,
+    SessionContext,
+    SessionExists,
+    SessionTooNew,
+    Store,
+    is_session_id,
+    make_private_dir,
+    results_path,
+    session_path,
+)
+from agentcli.session.history import FORMAT, call_record, encode_line, event_record, whole_message_fields
 from agentcli.session.journal import SessionJournal
-from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
-from agentcli.session.paths import is_session_id, make_private_dir, results_path, session_path
 
 if TYPE_CHECKING:
     from agentcli.session.load import LoadedSession
@@ -204,22 +211,11 @@ class SessionStore(Store):
                 self._record_result(event)
             case ev.ReplyTombstoned(message_id=message_id):
                 self._record_tombstone(message_id)
-            case ev.RequestRepaired():
-                self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
-            case ev.ContextEdited():
-                said = {"step": event.step, "text": event.text, "freedTokens": event.freed_tokens}
-                self._write("edit", {"edits": event.edits, **said})
-            case ev.DirectoryChanged():
-                self._write("directory", {"path": event.cwd})
-            case ev.BackgroundChanged():
-                task = {"command": event.command, "status": event.status, "summary": event.summary}
-                self._write("background", {"taskId": event.task_id, **task})
-            case ev.ContextPinned():
-                self._write("pin", {"items": event.items})
-            case ev.UsageReported():
-                self._write("usage", {"modelUsage": {event.model: usage_row(event.usage, event.cost_usd)}})
             case ev.Result():
-                self._record_submission_end(event)
+                self._void_open_reply()
+                self._write("submission-end", {"event": event_record(event), "messages": self._message_count})
+            case _:
+                self._write("event", {"event": event_record(event)})
 
     @property
     def title(self) -> str:
@@ -368,22 +364,19 @@ class SessionStore(Store):
             self._leaf = chosen[-1].uuid
 
     def _record_result(self, event: ev.ToolFinished) -> None:
-        known = result_fields(event)
-        extra = dict(known)
-        if event.display:
-            extra["display"] = event.display
-        if event.structured is not None:
-            extra["toolUseResult"] = event.structured
         try:
-            part = self._result_part(event.result, event.tool_use_id, extra)
+            part = self._result_part(event.result, event.tool_use_id, event)
         except (TypeError, ValueError, RecursionError):
             # The display and structured output of a tool may not be JSON; the result always is.
+            known = replace(event, display={}, structured=None)
             part = self._result_part(event.result, event.tool_use_id, known)
         self._results.append(part)
 
-    def _result_part(self, block: Block, tool_use_id: str = "", extra: Json | None = None) -> _Part:
+    def _result_part(self, block: Block, tool_use_id: str, event: ev.ToolFinished | None = None) -> _Part:
         body = {"role": "user", "content": [block_to_dict(block)]}
-        fields = {"origin": Origin.TOOL_RESULTS.value, "message": body, **(extra or {})}
+        fields: Json = {"origin": Origin.TOOL_RESULTS.value, "message": body}
+        if event is not None:
+            fields["event"] = call_record(event)
         call = self._call_lines.get(tool_use_id)
         return _Part(self._write("user", fields, parent=call.uuid if call else None), block)
 
@@ -414,17 +407,6 @@ class SessionStore(Store):
         """Mark an abandoned reply as void, so that a reader does not treat it as left by a crash."""
         if self._reply is not None:
             self._record_tombstone(self._reply.message_id)
-
-    def _record_submission_end(self, event: ev.Result) -> None:
-        self._void_open_reply()
-        fields: Json = {
-            **end_fields(event),
-            "fullyPriced": event.fully_priced,
-            "usage": event.usage.to_wire(),
-            "modelUsage": event.model_usage,
-            "messages": self._message_count,
-        }
-        self._write("submission-end", fields)
 
     def _record_shown(self, event: ev.Event) -> None:
         """Record an event that is only shown again; it waits until another record creates the file."""

@@ -70,10 +70,10 @@ def test_a_call_that_may_change_something_is_recorded_before_it_runs_and_its_res
     run_virtual(main)
     assert tool.seen == (["user"] if is_safe else ["user", "assistant", "call"])
     begun = [] if is_safe else ["call"]
-    assert after_result == ["user", "assistant", *begun, "usage", *([] if is_safe else ["reply-end", "user"])]
+    assert after_result == ["user", "assistant", *begun, "event", *([] if is_safe else ["reply-end", "user"])]
     assert kinds_in(file) == [
-        *("user", "assistant", *begun, "usage", "reply-end", "user", "results-end"),
-        *("assistant", "usage", "reply-end", "submission-end"),
+        *("user", "assistant", *begun, "event", "reply-end", "user", "results-end"),
+        *("assistant", "event", "reply-end", "submission-end"),
     ]
 
 
@@ -88,13 +88,13 @@ def test_records_that_wait_are_written_when_the_next_request_has_been_sent(tmp_p
             work = asyncio.get_running_loop().create_task(collect(b.engine.submit("go")))
             while len(b.transport.requests) < 2:
                 await asyncio.sleep(0)
-            assert kinds_in(file) == ["user", "assistant", "usage"]
+            assert kinds_in(file) == ["user", "assistant", "event"]
             await asyncio.sleep(2 * RECORD_SECONDS)
             seen.extend(kinds_in(file))
             await work
 
     run_virtual(main)
-    assert seen == ["user", "assistant", "usage", "reply-end", "user", "results-end"]
+    assert seen == ["user", "assistant", "event", "reply-end", "user", "results-end"]
 
 
 def test_the_last_reply_is_recorded_before_the_end_of_the_work_is_shown(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_last_reply_is_recorded_before_the_end_of_the_work_is_shown(tmp_path
                     seen.extend(kinds_in(file))
 
     run_virtual(main)
-    assert seen == ["user", "assistant", "usage", "reply-end"]
+    assert seen == ["user", "assistant", "event", "reply-end"]
 
 
 def test_a_result_that_comes_while_the_reply_streams_is_recorded_before_it_is_shown(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from agentcli.cli import COMMANDS
 from agentcli.cli.complete import WANTS_FILES, FileNamesWanted, offers
 from agentcli.cli.flags import FLAGS, SHELLS
 from agentcli.cli.main import main
-from agentcli.session.paths import session_path
+from agentcli.session.base import session_path
 from tests.support.fork_server import forking_command
 from tests.support.terminal import TerminalProgram
 

@@ -19,8 +19,8 @@ from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
 from agentcli.sandbox.quarantine.store import Quarantine
+from agentcli.session.base import project_dir
 from agentcli.session.find import list_sessions
-from agentcli.session.paths import project_dir
 from tests.support.fork_server import forking_command
 
 HOSTILE = (

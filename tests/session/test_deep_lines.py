@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.session.line_format import decode_line, encode_line
+from agentcli.session.history import decode_line, encode_line
 from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from tests.session.conversations import SESSION_ID, workplace

@@ -8,8 +8,8 @@ from pathlib import Path
 from agentcli.core.events import MessageAppended
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.session import find as finding
+from agentcli.session.base import sessions_dir
 from agentcli.session.find import describe_session, find, latest, list_sessions
-from agentcli.session.paths import sessions_dir
 from agentcli.session.store import SessionStore
 from tests.session.conversations import result, workplace
 

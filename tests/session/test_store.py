@@ -30,11 +30,10 @@ from agentcli.core.events import (
 )
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.session import journal
-from agentcli.session.base import SessionBusy, SessionExists, SessionTooNew, Store
+from agentcli.session.base import SessionBusy, SessionExists, SessionTooNew, Store, make_private_dir, project_key
 from agentcli.session.find import describe_session
 from agentcli.session.history import NOT_KEPT, TEXT_LIMIT
 from agentcli.session.load import UNFINISHED, load_session, read_records
-from agentcli.session.paths import make_private_dir, project_key
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
 from tests.support.agent_events import agent_end, agent_start, agent_work
@@ -116,7 +115,8 @@ def test_lines_have_the_fields_that_other_programs_expect(tmp_path: Path) -> Non
     assert (text["parentUuid"], use["parentUuid"], answer["parentUuid"]) == ("prompt-1", text["uuid"], use["uuid"])
     assert lines[5]["parts"] == [text["uuid"], use["uuid"]]
     assert lines[6]["parts"] == [answer["uuid"]]
-    assert (lines[7]["terminal"], lines[7]["messages"], lines[7]["costUsd"]) == ("completed", 3, 0.25)
+    ended = lines[7]["event"]
+    assert (ended["terminal"], lines[7]["messages"], ended["total_cost_usd"]) == ("completed", 3, 0.25)
     loaded = load_session(path)
     assert loaded.system_context == "on a branch"
     assert loaded.leaf == answer["uuid"]

@@ -19,7 +19,7 @@ from zlib import crc32
 from agentcli.core.files.bounded_read import open_regular, parse_json
 from agentcli.core.text.plaintext import has_key, is_lone_key
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.session.paths import make_private_dir, project_key
+from agentcli.session.base import make_private_dir, project_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.text.plaintext import has_key
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import project_name
-from agentcli.session.paths import make_private_dir
+from agentcli.session.base import make_private_dir
 
 _QUIET_SECONDS = 0.5
 _KEPT_SECONDS = 30 * 24 * 3600
