@@ -16,7 +16,7 @@ from agentcli.agent.user_input import PromptQueue
 from agentcli.core import events as ev
 from agentcli.core.aio import in_thread, start_task, wait_uncancelled
 from agentcli.core.append_only import AppendOnly
-from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, ToolUseBlock, compress_block
+from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, compress_block
 from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
@@ -48,10 +48,6 @@ class ConversationLog:
         self._unrecorded = unrecorded
         self._mode = mode
         self._old_content = OldContent(messages)
-        self._with_effects: set[str] = set()
-        """Ids of calls of the running turn that may have side effects."""
-        self._is_reply_whole = False
-        """The reply is complete, so the next request is being waited for."""
         self._part = earlier_part
         """The part of the file that the beginning of `messages` stands for; None: `messages` is complete."""
         self._earlier: Sequence[Message] | None = None
@@ -63,57 +59,22 @@ class ConversationLog:
 
     def keep(self, event: ev.Event) -> None:
         """Record an event in the session file; a message also becomes part of the conversation."""
-        if self._can_wait(event):
-            self._store.record_soon(event)
-        elif not self._unrecorded or not any(event is one for one in self._unrecorded):
+        if not self._unrecorded or not any(event is one for one in self._unrecorded):
             self._store.record(event)
-        if isinstance(event, ev.ReplyStarted):
-            self._is_reply_whole = False
-            self._store.write_due()
-        elif isinstance(event, ev.MessageAppended):
+        if isinstance(event, ev.MessageAppended):
             self.messages = self.messages.adding(event.message)
-            self._is_reply_whole = event.message.origin is Origin.REPLY
             if event.message.origin is Origin.QUEUED:
                 # Done in the same step: a prompt is always either queued or in the log, never both or neither.
                 self._queue.remove(event.message.id)
-            elif event.message.origin is Origin.TOOL_RESULTS:
-                self._with_effects.clear()
         elif isinstance(event, ev.PermissionRequested) and event.tool_use_id:
             self._store.note_call(event.tool_use_id, "asked")
         elif isinstance(event, ev.ModeChanged):
             self._mode = (event.mode, event.returns_to)
-        elif isinstance(event, ev.LoopEnded):
-            self._store.write_due()
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
-        """A call that may have side effects is about to run: write everything before it and its beginning, and its end
-        as soon as it comes."""
+        """Record that a call which may have side effects is about to run."""
         self._store.note_call(call_id, "begun")
-        self._with_effects.add(call_id)
-
-    def _can_wait(self, event: ev.Event) -> bool:
-        """Whether an event may be written after the next request is sent (writing first would delay it) and before its
-        reply.
-
-        If the process is killed in between, a resumed session lacks the end of a reply, its calls and the results that
-        came after it. None of these calls has changed anything: a call with side effects is recorded before it runs,
-        and its result at once.
-        """
-        match event:
-            case ev.UsageReported():
-                return True
-            case ev.BlockFinished(block=block):
-                return isinstance(block, ToolUseBlock)
-            case ev.MessageAppended(message=message):
-                return message.origin is Origin.REPLY or message.origin is Origin.TOOL_RESULTS
-            case ev.ToolStarted() | ev.ToolFinished():
-                return self._is_reply_whole and not event.agent and event.tool_use_id not in self._with_effects
-            case ev.ContextEdited():
-                # Edits by the user happen at any time, even when no request follows.
-                return event.is_by_step
-            case _:
-                return isinstance(event, ev.PrefixBroken)
 
     @property
     def is_whole(self) -> bool:

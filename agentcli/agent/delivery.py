@@ -6,7 +6,6 @@ crash could lose, except records that wait a few milliseconds for the next reque
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +21,6 @@ from agentcli.providers.requests.body import Feature
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
 
-RECORD_SECONDS = 0.01
-"""Delay before records are written that can wait, and before a turn is synced: both would delay the next request, which
-has been sent by then."""
-
 
 class Delivery:
     def __init__(self, session: Session, account: Account) -> None:
@@ -36,8 +31,6 @@ class Delivery:
         """Whether notices that come up beside the work are delivered: not before the main work can begin."""
         self.keeps_rights_of = ""
         """Label of the command file whose rights last as long as the submission; "" for none."""
-        self._writing: asyncio.TimerHandle | None = None
-        """Timer for records that can wait; None: no record waits."""
 
     async def emit(self, event: ev.Event) -> None:
         """Record an event, then hand it to the consumer."""
@@ -78,8 +71,6 @@ class Delivery:
         session.log.keep(event)
         if event.policy.counted:
             self._apply(event)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().call_later(RECORD_SECONDS, self.write_due)
 
     def _apply(self, event: ev.Event) -> None:
         """Change the state of the conversation as a recorded event says."""
@@ -108,13 +99,6 @@ class Delivery:
         session = self._session
         if isinstance(event, ev.UsageReported) and session.costs.budget.is_spent and not session.interactive:
             session.abort(AbortReason.BUDGET)
-
-    def write_due(self) -> None:
-        """Write the records that could wait."""
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
-        self._session.store.write_due()
 
     # ------------------------------------------------------------------------------------------------------- notices
 

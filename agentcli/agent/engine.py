@@ -269,7 +269,6 @@ class Engine:
         """Title, start and finished calls from the session file; empty if nothing is stored."""
         from agentcli.session.load import SessionDetails, read_details
 
-        self._store.write_due()
         path = self._store.path
         return await in_thread(read_details, path) if path is not None else SessionDetails()
 

@@ -101,7 +101,6 @@ class Submission:
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
-            delivery.write_due()
             try:
                 await session.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
             finally:
@@ -112,7 +111,6 @@ class Submission:
         for event in delivery.take_call_changes():
             delivery.record(event)
             yield event
-        delivery.write_due()
         result = account.result(session.costs.totals, session.catalog, session.store.session_id, session.ids.new())
         running = [task.report() for task in session.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)

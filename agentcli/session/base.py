@@ -80,16 +80,8 @@ class Store:
         comes before another reply begins, a message is added or the submission ends.
         """
 
-    def record_soon(self, event: Event) -> None:
-        """Store an event later, to not delay what comes next: at `write_due`, or before the next stored event."""
-        self.record(event)
-
     def note_call(self, call_id: str, state: CallState) -> None:
-        """Store at once that a call asks the user, or that one begins which may change something."""
-        self.write_due()
-
-    def write_due(self) -> None:
-        """Store the events that `record_soon` deferred."""
+        """Store that a call asks the user, or that one begins which may change something."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that are waiting for its first message."""

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,8 +82,6 @@ class SessionStore(Store):
         self._call_lines: dict[str, _Part] = {}
         self._early: deque[ev.Event] = deque()
         """Events shown before the first record; they alone do not create a file."""
-        self._due: deque[Callable[[], object]] = deque()
-        """Deferred calls that store events, in order."""
 
     @classmethod
     def create(cls, workplace: SessionContext, session_id: str, parent: str = "") -> SessionStore:
@@ -177,19 +174,10 @@ class SessionStore(Store):
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return
         if event.policy.recorded != "no":
-            self.write_due()
             self._record(event)
 
-    def record_soon(self, event: ev.Event) -> None:
-        self._due.append(partial(self._record, event))
-
     def note_call(self, call_id: str, state: CallState) -> None:
-        super().note_call(call_id, state)
         self._write("call", {"toolUseId": call_id, "state": state})
-
-    def write_due(self) -> None:
-        while self._due:
-            self._due.popleft()()
 
     def write_waiting(self) -> None:
         if self._opening == "resume" and self._early:
@@ -225,7 +213,6 @@ class SessionStore(Store):
         self._title = title
         # A new session gets its file with the first record; a name alone does not create it.
         if self._opening != "session":
-            self.write_due()
             self._write("custom-title", {"customTitle": title})
 
     def resume_name(self) -> str:
@@ -242,7 +229,6 @@ class SessionStore(Store):
             return
         self._system_context, self._folders, self._style = text, tuple(folders), style
         if self._opening != "session":
-            self.write_due()
             self._write("system-context", self._context_fields(text))
 
     def _context_fields(self, text: str) -> Json:
@@ -254,29 +240,23 @@ class SessionStore(Store):
             return
         self._user_contexts[boundary] = (text, dict(sources))
         if self._opening != "session":
-            self.write_due()
             self._write_opening()
             self._journal.append(self._user_context_line(boundary))
 
     def note_seen(self, files: Json) -> None:
         # This alone does not create a file: without records there are no messages.
         if self._opening != "session":
-            # After the results that showed the files, which may be deferred.
-            self._due.append(partial(self._write, "seen", {"files": files}))
-            if len(self._due) == 1:
-                self.write_due()
+            self._write("seen", {"files": files})
 
     def note_front(self, front: Json) -> None:
         # Also if only the version differs: otherwise a later change would be attributed to the update.
         noted = (front, self._workplace.version)
         if noted != self._front and self._opening != "session":
             self._front = noted
-            self.write_due()
             self._write("request-front", {"front": front})
 
     def note_server_tools(self, tools: list[Json]) -> None:
         if self._opening != "session":
-            self.write_due()
             self._write("mcp-tools", {"tools": tools})
 
     def results_dir(self) -> Path | None:
@@ -288,14 +268,12 @@ class SessionStore(Store):
         return folder
 
     def sync(self) -> None:
-        self.write_due()
         self._journal.sync()
 
     def take_notice(self) -> str | None:
         return self._journal.take_notice()
 
     def close(self) -> None:
-        self.write_due()
         folder = self._journal.path.with_suffix("")
         with suppress(OSError):  # not empty: there are results to keep
             (folder / "tool-results").rmdir()

@@ -106,8 +106,6 @@ class Anything:
                 edited = self.collapsing.drain(engine.messages, engine.context.pins)
                 if edited is not None:
                     engine.session.log.keep(edited)
-                    # As the submission does that an edit of the loop belongs to.
-                    self.store.write_due()
 
     def check(self) -> None:
         engine, view = self.engine, self.view
