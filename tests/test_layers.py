@@ -158,12 +158,15 @@ def test_the_core_needs_nothing_but_the_standard_library() -> None:
             assert not name.startswith("agentcli.") or name.startswith("agentcli.core"), f"{path}:{line}: {name}"
 
 
-def test_each_library_is_imported_only_where_it_belongs() -> None:
+def test_each_library_is_imported_and_only_where_it_belongs() -> None:
+    used = set()
     for path in modules():
         where = path.relative_to(PACKAGE).as_posix()
         for name, line in imports(path):
-            homes = ONLY_IN.get(name.split(".")[0])
+            used.add(library := name.split(".")[0])
+            homes = ONLY_IN.get(library)
             assert homes is None or where.startswith(homes), f"{where}:{line}: {name}"
+    assert used >= {*ONLY_IN, "aiofiles"} - {"pygments"}, "pygments is imported by name"
 
 
 def test_tasks_do_not_depend_on_the_task_factory_of_the_event_loop() -> None:
