@@ -30,6 +30,7 @@ from agentcli.tui.blocks.make import make_block
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
+from agentcli.tui.painted_app import QuickCompositor
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.dialog import Dialog
@@ -39,7 +40,6 @@ from agentcli.tui.status.data import branch_of
 from agentcli.tui.status.line import StatusLine
 from agentcli.tui.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 

@@ -18,15 +18,13 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     "painted_app": {
         "_display": "the driver writes only what the terminal does not show yet",
         "_handle_exception _fatal_error": "an error is raised again after the terminal is restored",
+        "ChopsUpdate Compositor LayoutUpdate _dirty_regions": "the compositor that is extended",
     },
     "terminal.translation": {
         "XTermParser _sequence_to_key_events": "the names of keys are those of Textual's parser",
     },
     "transcript.widget": {
         "_size_updated": "rows are placed before the screen is painted",
-    },
-    "transcript.compositing": {
-        "ChopsUpdate Compositor LayoutUpdate _dirty_regions": "the compositor that is extended",
     },
 }
 """By module of `agentcli.tui`: private names that a subclass calls or overrides, and why."""

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
-from agentcli.tui.transcript.compositing import QuickCompositor, QuickUpdate
+from agentcli.tui.painted_app import QuickCompositor, QuickUpdate
 
 SIZE = (37, 17)
 

@@ -31,7 +31,7 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.terminal import Terminal
-from agentcli.tui.repaint.screen import ScreenMemory
+from agentcli.tui.repaint import ScreenMemory
 from agentcli.tui.terminal import input as tokens
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.key_order import KeyOrder
