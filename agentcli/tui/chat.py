@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -41,7 +40,7 @@ from agentcli.tui.status.line import StatusLine
 from agentcli.tui.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.findbar import FindBar
-from agentcli.tui.transcript.widget import NewBelow, Transcript
+from agentcli.tui.transcript.widget import Transcript
 
 if TYPE_CHECKING:
     from agentcli.tui.actions import Actions
@@ -60,7 +59,6 @@ class ChatScreen(Screen[None]):
     AUTO_FOCUS = ""
     CSS = """
     ChatScreen { layout: vertical; layers: default overlay; }
-    #conversation { height: 1fr; layers: default hint; }
     #too-small { display: none; layer: overlay; width: 100%; height: 100%; content-align: center middle; }
     ChatScreen.-too-small #too-small { display: block; }
     """
@@ -77,7 +75,6 @@ class ChatScreen(Screen[None]):
         self.status = StatusLine(palette, app.preferences.status_command(__version__))
         self.activity = ActivityLine(palette, moving=not app.preferences.reduced_motion)
         self.finder = FindBar(self.transcript)
-        self.new_below = NewBelow(self.transcript)
         self.actions: Actions = Actions(app, self)
         self._host = app
         self._dialog: tuple[str, Dialog[Answer | None]] | None = None
@@ -92,9 +89,7 @@ class ChatScreen(Screen[None]):
         self.tell_sent: Callable[[str], object] = lambda _text: None
 
     def compose(self) -> ComposeResult:
-        with Container(id="conversation"):
-            yield self.transcript
-            yield self.new_below
+        yield self.transcript
         yield self.finder
         yield self.activity
         yield self.prompt
@@ -279,7 +274,11 @@ class ChatScreen(Screen[None]):
 
     @on(Transcript.FollowingChanged)
     def _following_changed(self, event: Transcript.FollowingChanged) -> None:
-        self.new_below.show(event.following, event.unseen)
+        self.prompt.show_below("" if event.following else "↓ new" if event.unseen else "↓ end")
+
+    @on(PromptBox.EndWanted)
+    def _end_wanted(self) -> None:
+        self.transcript.follow()
 
     @on(Transcript.FindChanged)
     def _find_changed(self, event: Transcript.FindChanged) -> None:

@@ -182,8 +182,6 @@ class Above:
     """Insert items above everything shown, in this order. None of them is shown yet."""
 
     items: tuple[Item, ...]
-    is_earlier: bool = False
-    """Whether they also precede the items of the previous `Above`, some of which may not be shown yet."""
 
 
 @frozen

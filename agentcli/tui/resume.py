@@ -178,7 +178,7 @@ class EarlierPast:
     async def _operations(self) -> AsyncGenerator[Operation, None]:
         if self._earlier:
             given = self._earlier, self._engine.title_of, "earlier-", self._paced
-            yield _above(await asyncio.to_thread(earlier_items, *given))
+            yield Above(tuple(await asyncio.to_thread(earlier_items, *given)))
         part = self._engine.earlier_part
         if part is None:
             return
@@ -191,7 +191,7 @@ class EarlierPast:
             except OSError:
                 # The engine keeps the messages that it has.
                 return
-            yield _above(items)
+            yield Above(tuple(items))
             messages.append(section.messages)
             skipped += section.skipped
         self._engine.put_earlier([message for section in reversed(messages) for message in section])
@@ -214,10 +214,6 @@ class EarlierPast:
         for block in self._paced(block for message in section.messages for block in message.content):
             compress_block(block)
         return section, items
-
-
-def _above(items: list[Item]) -> Above:
-    return Above(tuple(items), is_earlier=True)
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:

@@ -455,10 +455,14 @@ def test_the_end_of_the_conversation_is_above_a_question_again_after_the_window_
     Desk(tmp_path, reply(say(text), call("Read", file_path="parser.py"), call("Edit", **EDIT))).play(script)
 
 
-def test_the_text_of_a_command_is_visible_wherever_the_view_was(tmp_path: Path) -> None:
+def test_the_rule_says_that_there_is_more_below_and_commands_go_there(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "hello")
         await idle(pilot, app)
+        await pilot.press("ctrl+home")
+        await until(pilot, lambda: not app.chat.transcript.following and "── ↓ end ──" in shown(app))
+        await pilot.click("PromptRule", offset=(4, 0))
+        await until(pilot, lambda: app.chat.transcript.following and "↓" not in shown(app))
         await pilot.press("ctrl+home")
         await until(pilot, lambda: not app.chat.transcript.following)
         await sends(pilot, app, "/theme nope")

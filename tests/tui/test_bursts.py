@@ -7,10 +7,9 @@ from textual.app import App, ComposeResult
 
 from agentcli.tui.blocks.answer import AT_ONCE, AnswerBlock, warm_up
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Remove, Replace
+from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript
-from tests.tui.test_transcript import finish
 
 pytestmark = pytest.mark.anyio
 
@@ -91,20 +90,3 @@ async def test_the_transcript_continues_until_everything_is_shown() -> None:
         rows = transcript.shown_rows()
         assert any("return 59" in row for row in rows)
         assert any("behind it" in row for row in rows)
-
-
-async def test_blocks_out_of_view_are_measured_completely() -> None:
-    app = Host()
-    async with app.run_test(size=(60, 12)):
-        transcript = app.transcript
-        transcript.apply([Add(AnswerItem(id="a"))])
-        transcript.frame()
-        transcript.apply([Grow("a", LONG)])
-        transcript.apply([Add(NoticeItem(id=f"n{number}", text="behind it")) for number in range(40)])
-        finish(transcript)
-        height = transcript.virtual_size.height
-        whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(transcript.size.width, PALETTE)
-        transcript.apply([Remove("a")])
-        transcript.frame()
-        finish(transcript)
-        assert height - transcript.virtual_size.height == len(whole) + 1, "and the gap below it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,21 +12,12 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.model import Add, AnswerItem, NoticeItem
+from agentcli.tui.model import Add, AnswerItem, NoticeItem, Remove
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import cut, paint, select, selected_text, snap, word_at
-from agentcli.tui.transcript.search import (
-    Finder,
-    Query,
-    Spot,
-    TranscriptSearch,
-    hidden_matches,
-    matches_in,
-    parse_query,
-)
-from agentcli.tui.transcript.stack import Stack, StackEntry, place
-from agentcli.tui.transcript.view import Viewport
+from agentcli.tui.transcript.search import Finder, Query, Spot, hidden_matches, matches_in, parse_query
+from agentcli.tui.transcript.stack import Stack, StackEntry, Viewport, place
 
 PLAIN = Style.null()
 MARK = Style(reverse=True)
@@ -38,14 +28,6 @@ class Folding(Block):
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         return wrap([(self.source if self.expanded else self.source.split("\n")[0], PLAIN)], width)
-
-
-class Recorded(Folding):
-    laid_out: ClassVar[list[str]] = []
-
-    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
-        self.laid_out.append(self.item.id)
-        return super().layout(width, palette)
 
 
 def query(text: str) -> Query:
@@ -98,47 +80,28 @@ def test_a_folded_block_reports_hidden_matches() -> None:
     assert hidden_matches(block, query("word"), 1) == 0
 
 
-def test_an_answer_without_the_word_is_not_laid_out_for_the_search() -> None:
-    answer = Folding(AnswerItem(id="a", text="some **bold** words"))
-    assert query("bold words").may_be_in(answer)
-    assert not query("bolder words").may_be_in(answer)
-
-
-def test_blocks_that_have_the_words_are_searched_before_all_others() -> None:
-    items = TranscriptItems(Recorded, Palette())
+def test_blocks_without_the_words_are_not_laid_out_and_stepping_wraps_around() -> None:
+    items = TranscriptItems(Folding, Palette())
     items.set_width(40)
-    items.apply([Add(NoticeItem(id=str(n), text="the needle" if n in (2, 12) else "hay")) for n in range(30)])
-    view = Viewport(items)
+    texts = {2: "a needle, a needle", 12: "the needle"}
+    items.apply([Add(NoticeItem(id=str(n), text=texts.get(n, "hay"))) for n in range(30)])
+    view = Viewport(items.stack, items.lines)
     view.height = 4
     view.settle()
     finder = Finder(items, view)
     finder.start(query("needle"))
-    Recorded.laid_out.clear()
-    while finder.searching:
+    while finder.is_searching:
         finder.search(0.0)
-    order = list(dict.fromkeys(Recorded.laid_out))
-    assert order.index("12") < order.index("2") < order.index("20")
-    assert {"0", "20"} <= set(order), "words that are shown need not be in the source"
-    assert finder.count == 2
-
-
-def test_stepping_visits_all_matches_and_wraps_around() -> None:
-    stack = Stack()
-    entries = [stack.add(Folding(NoticeItem(id=str(n), text=text))) for n, text in enumerate(["x x", "none", "x"])]
-    search = TranscriptSearch(query("x"))
-    for entry in reversed(entries):
-        search.look(entry, entry.block.layout(20, Palette()))
-    search.enter(entries[2], -1)
+    assert items.stack.entries[20].lines is None
+    assert (finder.count, finder.position) == (3, 3), "the nearest match above"
     positions = []
-    for _ in range(4):
-        search.step(1)
-        positions.append((search.position(stack.entries), search.has_wrapped))
-    assert positions == [(1, True), (2, False), (3, False), (1, True)]
-    search.step(-1)
-    assert (search.position(stack.entries), search.has_wrapped) == (3, True)
-    search.removed(entries[2])
-    assert search.current is None
-    assert search.count == 2
+    for step in (1, 1, 1, 1, -1):
+        finder.step(step)
+        positions.append((finder.position, finder.has_wrapped))
+    assert positions == [(1, True), (2, False), (3, False), (1, True), (3, True)]
+    items.apply([Remove("12")])
+    finder.search(0.0)
+    assert (finder.count, finder.position) == (2, 0)
 
 
 # --------------------------------------------------------------------------------------------------------- copying
@@ -184,6 +147,8 @@ def test_wrapped_lines_are_whole_again_when_copied_and_gutters_are_left_out() ->
     entry = entry_of(stack, text)
     assert entry.rows > 3
     assert copied(stack, Selection(None, None)) == text
+    entry.lines = None
+    assert copied(stack, Selection(None, None)) == text, "a distant block is not laid out for it"
 
 
 def test_a_selection_over_blocks_has_blank_lines_where_gaps_were() -> None:
@@ -200,13 +165,6 @@ def test_a_selection_from_a_gap_or_the_gutter_begins_with_the_text() -> None:
     assert copied(stack, Selection(Offset(3, place(second, -1)), Offset(9, place(second, 0)))) == "second"
     assert copied(stack, select(second, 0, 0, 5)) == "sec"
     assert copied(stack, select(second, 0, 0, 1)) == ""
-
-
-def test_distant_blocks_give_their_source_without_being_laid_out() -> None:
-    stack = Stack()
-    entry_of(stack, "first\nlines").lines = None
-    entry_of(stack, "second")
-    assert copied(stack, Selection(None, None)) == "first\nlines\n\nsecond"
 
 
 # -------------------------------------------------------------------------------------------------------- painting

@@ -8,32 +8,28 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.containers import Container
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Operation
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.widget import NewBelow, Transcript
+from agentcli.tui.transcript.widget import Transcript
 
 
 class Host(App[None]):
     """A transcript above a box whose height changes, as the prompt's does."""
 
-    CSS = "#above { height: 1fr; } #box { height: 1; }"
+    CSS = "#box { height: 1; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.transcript = Transcript(make_block, Palette())
-        self.hint = NewBelow(self.transcript)
         self.box = Static("", id="box")
         self.told: list[bool] = []
 
     def compose(self) -> ComposeResult:
-        with Container(id="above"):
-            yield self.transcript
-            yield self.hint
+        yield self.transcript
         yield self.box
 
     def on_transcript_following_changed(self, event: Transcript.FollowingChanged) -> None:

@@ -13,10 +13,9 @@ from textual.pilot import Pilot
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Add, AnswerItem, Item, NoticeItem, Remove, Replace, ThinkingItem, ToolItem
+from agentcli.tui.model import Above, Add, AnswerItem, Item, NoticeItem, Remove, Replace, ThinkingItem, ToolItem
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.folds import is_quiet, is_thought, summary
-from agentcli.tui.transcript.items import TranscriptItems
+from agentcli.tui.transcript.items import TranscriptItems, is_quiet, role_of, summary
 from tests.support.scripts import call, reply, think
 from tests.support.tables import each_row
 from tests.tui.test_app import Desk, idle, rows, sends, shown, until
@@ -77,7 +76,7 @@ def conversation() -> TranscriptItems:
 
 
 def screen(made: TranscriptItems) -> list[str]:
-    return [line.strip.text.rstrip() for entry in made.stack for line in made.layouts.lines(entry)]
+    return [line.strip.text.rstrip() for entry in made.stack for line in made.lines(entry)]
 
 
 KINDS = {
@@ -94,7 +93,7 @@ def runs_of(items: Sequence[Item]) -> list[list[str]]:
     """The runs by their definition: quiet calls with only thoughts between them, at least two."""
     found: list[list[Item]] = [[]]
     for item in items:
-        if is_quiet(item) or is_thought(item):
+        if role_of(item):
             found[-1].append(item)
         else:
             found.append([])
@@ -117,7 +116,7 @@ def test_runs_are_right_after_any_changes(changes: list[tuple[int, str]], above:
             made.apply([Add(KINDS[kind](str(number)))])
         else:
             made.apply([Replace(item)])
-    made.put_above([KINDS[kind](f"above-{number}") for number, kind in enumerate(above)])
+    made.apply([Above(tuple(KINDS[kind](f"above-{number}") for number, kind in enumerate(above)))])
     found: list[list[str]] = []
     for entry in made.stack:
         if (fold := entry.fold) is not None and fold.entries[0] is entry:
@@ -126,7 +125,7 @@ def test_runs_are_right_after_any_changes(changes: list[tuple[int, str]], above:
     assert found == runs_of([entry.block.item for entry in made.stack])
     hidden = {id for run in found for id in run[1:]}
     for entry in made.stack:
-        assert bool(made.layouts.lines(entry)) == (entry.block.item.id not in hidden)
+        assert bool(made.lines(entry)) == (entry.block.item.id not in hidden)
 
 
 def test_a_call_that_turns_out_loud_leaves_its_run() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui import resume
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
+from agentcli.tui.model import Above, Add, AnswerItem, Item, NoticeItem, Remove, ToolItem
 from agentcli.tui.resume import (
     PREVIEW_LINES,
     EarlierPast,
@@ -48,11 +47,9 @@ from agentcli.tui.resume import (
     split_history,
 )
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript
 from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
-from tests.tui.test_transcript import finish
 
 pytestmark = pytest.mark.anyio
 
@@ -215,7 +212,7 @@ async def test_what_comes_later_from_before_goes_above_all_of_it() -> None:
         first = [NoticeItem(id=f"a{number}", text=f"a{number}") for number in range(500)]
         second = [NoticeItem(id=f"b{number}", text=f"b{number}") for number in range(500)]
         app.transcript.apply([Above(tuple(second))])
-        app.transcript.apply([Above(tuple(first), is_earlier=True), Add(NoticeItem(id="new", text="new"))])
+        app.transcript.apply([Above(tuple(first)), Add(NoticeItem(id="new", text="new"))])
         assert [item.id for item in app.transcript.items()] == [item.id for item in (*first, *second)] + ["new"]
 
 
@@ -229,64 +226,6 @@ class Host(App[None]):
 
 def notices(first: int, count: int) -> tuple[Item, ...]:
     return tuple(NoticeItem(id=f"n{number}", text=f"notice {number}") for number in range(first, first + count))
-
-
-async def test_thousands_of_earlier_items_are_added_in_slices_without_moving_the_view() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)):
-        transcript = app.transcript
-        transcript.apply([Add(NoticeItem(id="sent", text="sent meanwhile"))])
-        transcript.apply([Above(notices(0, 3_000))])
-        transcript.frame()
-        assert transcript.has_deferred_work
-        assert transcript.virtual_size.height < 1000, "the rest waits for its turn"
-        before = transcript.shown_rows()
-        assert "sent meanwhile" in before[-1]
-        assert "notice 2999" in "".join(before[-3:])
-        finish(transcript)
-        assert transcript.shown_rows() == before
-        ids = [item.id for item in transcript.items()]
-        assert ids == [*(f"n{number}" for number in range(3_000)), "sent"]
-
-
-async def test_requesting_everything_loads_everything() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.transcript
-        transcript.apply([Above(notices(0, 2_000))])
-        transcript.find("notice 3")
-        finish(transcript)
-        assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
-        transcript.home()
-        await pilot.pause()
-        assert "notice 0" in transcript.shown_rows()[0]
-        transcript.apply([Above(notices(5_000, 200)), Clear()])
-        assert transcript.items() == [], "what is cleared does not come back"
-
-
-async def test_a_user_at_the_start_is_taken_to_the_start_of_what_is_read_later() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)):
-        transcript = app.transcript
-        transcript.apply([Above(notices(500, 200))])
-        transcript.home()
-        transcript.apply([Above(notices(100, 400), is_earlier=True)])
-        finish(transcript)
-        assert "notice 100" in transcript.shown_rows()[0]
-        transcript.page_down()
-        before = transcript.shown_rows()
-        transcript.apply([Above(notices(0, 100), is_earlier=True)])
-        finish(transcript)
-        assert transcript.shown_rows() == before, "a user who reads on is not moved"
-
-
-async def test_a_preview_is_replaced_by_the_whole_session() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)):
-        transcript = app.transcript
-        transcript.apply([Above(notices(90, 10))])
-        transcript.apply([*(Remove(f"n{number}") for number in range(90, 100)), Above(notices(0, 100))])
-        assert [item.id for item in transcript.items()] == [f"n{number}" for number in range(100)]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["the same ids", "other ids"])
@@ -309,23 +248,6 @@ async def test_the_whole_session_appears_where_the_user_paged_to_in_the_preview(
         transcript.frame()
         assert transcript.shown_rows() == before
         assert not transcript.following
-
-
-def test_positions_increase_down_the_conversation_however_it_was_loaded() -> None:
-    random_of = random.Random(3)
-    stack = Stack()
-    first = 10_000
-    for number in range(40):
-        if random_of.random() < 0.5:
-            count = random_of.randint(0, 4)
-            first -= count
-            stack.put_above([(make_block(item), 1) for item in notices(first, count)])
-        else:
-            stack.add(make_block(NoticeItem(id=f"b{number}", text="below")), 1)
-        places = [place(entry, row) for entry in stack for row in (-1, 0)]
-        assert places == sorted(places)
-        assert [stack.index(entry) for entry in stack] == list(range(len(stack)))
-        assert stack.height == sum(entry.rows + entry.space for entry in stack)
 
 
 # ---------------------------------------------------------------------------------------------- the first request
@@ -388,7 +310,7 @@ async def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
             level="warning",
         )
     )
-    above = [piece.items for piece in pieces[:-1] if isinstance(piece, Above) and piece.is_earlier]
+    above = [piece.items for piece in pieces[:-1] if isinstance(piece, Above)]
     assert len(above) > 2
     items = [item for piece in reversed(above) for item in piece] + shown
     assert list(map(told, items)) == list(map(told, whole))

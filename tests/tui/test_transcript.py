@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
-from textual.containers import Container
 from textual.geometry import Region, Size
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -37,7 +36,7 @@ from agentcli.tui.model import (
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript import widget as module
 from agentcli.tui.transcript.items import MAX_ROWS
-from agentcli.tui.transcript.widget import NewBelow, Transcript
+from agentcli.tui.transcript.widget import Transcript
 
 pytestmark = pytest.mark.anyio
 
@@ -90,24 +89,18 @@ class TextBlock(Block):
 
 
 class Host(App[None]):
-    CSS = "#box { height: 1fr; }"
-
     def __init__(self) -> None:
         super().__init__()
         self.transcript = Transcript(TextBlock, PALETTE)
-        self.hint = NewBelow(self.transcript)
         self.told: list[tuple[bool, bool]] = []
         self.found: list[tuple[int, int, bool]] = []
 
     def compose(self) -> ComposeResult:
-        with Container(id="box"):
-            yield self.transcript
-            yield self.hint
+        yield self.transcript
         yield Input(compact=True)
 
     def on_transcript_following_changed(self, event: Transcript.FollowingChanged) -> None:
         self.told.append((event.following, event.unseen))
-        self.hint.show(event.following, event.unseen)
 
     def on_transcript_find_changed(self, event: Transcript.FindChanged) -> None:
         self.found.append((event.count, event.position, event.done))
@@ -126,10 +119,10 @@ class Host(App[None]):
 
 
 def finish(transcript: Transcript) -> None:
-    """Do all that can wait."""
-    while transcript.has_deferred_work:
-        transcript.frame()
-        transcript.do_deferred_work()
+    """Paint, and search everything."""
+    transcript.frame()
+    while transcript.is_searching:
+        transcript.search_on()
 
 
 @pytest.fixture(autouse=True)
@@ -241,26 +234,16 @@ async def test_a_failing_block_shows_one_line_and_the_others_are_shown(app: Host
 
 
 @on_screen()
-async def test_a_new_palette_repaints_the_visible_rows(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_new_palette_and_theme_repaint_the_visible_rows(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(1))
+    app.theme = "textual-light"
     app.transcript.set_palette(Palette(text=Style(color="#ff0000")))
     app.transcript.frame()
     await pilot.pause()
     colours = [style.color.name for text, style in app.styles_of(0) if "line" in text and style.color]
     assert colours == ["#ff0000"]
-
-
-@on_screen()
-async def test_another_theme_is_applied(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(1))
-    backgrounds = []
-    for theme in ("textual-dark", "textual-light"):
-        app.theme = theme
-        await pilot.pause()
-        app.transcript.frame()
-        backgrounds.append({style.bgcolor.name for _text, style in app.styles_of(0)[:-1] if style.bgcolor})
-        assert backgrounds[-1] == {app.screen.styles.background.rich_color.name}
-    assert backgrounds[0] != backgrounds[1]
+    backgrounds = {style.bgcolor.name for _text, style in app.styles_of(0)[:-1] if style.bgcolor}
+    assert backgrounds == {app.screen.styles.background.rich_color.name}
 
 
 @on_screen()
@@ -292,7 +275,7 @@ async def test_the_view_follows_the_end_while_it_grows(app: Host, pilot: Pilot[N
 
 
 @on_screen()
-async def test_a_scrolled_up_view_stays_while_the_end_grows_and_shows_a_hint(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_scrolled_up_view_stays_while_the_end_grows(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     app.transcript.scroll_rows(-4)
     before = app.rows()
@@ -301,8 +284,7 @@ async def test_a_scrolled_up_view_stays_while_the_end_grows_and_shows_a_hint(app
     assert app.told == [(False, False)]
     put(app, *notices(20, first=20), Grow("n19", "\nmore"))
     await pilot.pause()
-    assert app.rows()[:-1] == before[:-1]
-    assert "↓ new" in app.rows()[-1]
+    assert app.rows() == before
     assert app.told == [(False, False), (False, True)]
 
 
@@ -312,8 +294,6 @@ async def test_changing_blocks_above_do_not_move_the_view(app: Host, pilot: Pilo
     app.transcript.scroll_rows(-4)
     before = app.rows()
     put(app, Grow("n2", "\nmore\nmore"), Remove("n5"), Remove("n6"), Grow("n28", "\nx"))
-    assert app.rows()[:-1] == before[:-1]
-    finish(app.transcript)
     assert app.rows()[:-1] == before[:-1]
 
 
@@ -327,7 +307,7 @@ async def test_a_visible_block_that_is_removed_is_replaced_by_the_next(app: Host
 
 
 @on_screen()
-async def test_reaching_the_end_by_wheel_key_or_hint_follows_again(app: Host, pilot: Pilot[None]) -> None:
+async def test_reaching_the_end_by_wheel_or_key_follows_again(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     transcript = app.transcript
     transcript.home()
@@ -343,39 +323,8 @@ async def test_reaching_the_end_by_wheel_key_or_hint_follows_again(app: Host, pi
     assert transcript.following
     transcript.page_up()
     await pilot.pause()
-    assert "↓ end" in app.rows()[-1]
-    await pilot.click("NewBelow > Static")
-    assert transcript.following
-    assert "↓" not in app.shown()
-    transcript.page_up()
     transcript.follow()
     assert transcript.following
-
-
-@on_screen()
-async def test_pages_overlap_and_end_where_the_conversation_ends(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(20))
-    app.transcript.page_up()
-    assert app.rows()[0] == "> line 8"
-    app.transcript.page_up()
-    app.transcript.page_up()
-    app.transcript.page_up()
-    assert app.rows()[0] == "> line 0"
-    app.transcript.page_down()
-    assert app.rows()[0] == "> line 5"
-
-
-@on_screen()
-async def test_scrolling_goes_over_rows_as_they_are_even_where_nothing_was_laid_out(
-    app: Host, pilot: Pilot[None]
-) -> None:
-    put(app, *(Add(NoticeItem(id=f"n{n}", text="\n".join(f"{n}.{row}" for row in range(9)))) for n in range(50)))
-    seen = [app.rows()[-1]]
-    for _ in range(40):
-        app.transcript.scroll_rows(-1)
-        seen.append(app.rows()[-1] if app.told == [] else app.rows()[-2])
-    expected = [f"{n}.{row}" for n in range(49, 43, -1) for row in range(8, -1, -1)]
-    assert [row.split()[-1] for row in app.rows()[:1]] == [expected[46]]
 
 
 @on_screen()
@@ -467,21 +416,6 @@ async def test_growing_does_not_lay_the_screen_out_again(app: Host, pilot: Pilot
 
 
 @on_screen()
-async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(300)))
-    finish(app.transcript)
-    assert app.transcript.virtual_size.height == 300
-    await pilot.resize_terminal(16, 8)
-    TextBlock.layouts = 0
-    app.transcript.frame()
-    assert TextBlock.layouts <= 8
-    assert app.rows()[-1] == "  words to wrap"
-    finish(app.transcript)
-    assert app.transcript.virtual_size.height == 600
-    assert app.rows()[-1] == "  words to wrap"
-
-
-@on_screen()
 async def test_another_width_keeps_the_top_block_at_the_top(app: Host, pilot: Pilot[None]) -> None:
     put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(60)))
     app.transcript.scroll_rows(-20)
@@ -500,18 +434,6 @@ async def test_another_height_keeps_the_end_in_view(app: Host, pilot: Pilot[None
         await pilot.resize_terminal(30, height)
         assert app.rows()[-1] == "> line 39"
         assert len(app.rows()) == height - 1
-
-
-@on_screen()
-async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Host, pilot: Pilot[None]) -> None:
-    count = MAX_ROWS + 500
-    put(app, *notices(count))
-    finish(app.transcript)
-    app.transcript.home()
-    app.transcript.frame()
-    assert app.rows()[0] == "> line 0"
-    assert app.transcript.kept_rows <= MAX_ROWS
-    assert app.transcript.virtual_size.height == count
 
 
 @on_screen()
@@ -688,72 +610,37 @@ async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app:
 
 
 @on_screen()
-async def test_a_match_on_the_last_row_stays_in_view(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(30))
-    app.transcript.find("line 29")
-    await pilot.pause()
-    assert "> line 29" in app.rows()
-
-
-@on_screen()
-async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
-    assert app.transcript.find("o row 33") == 1
-    await pilot.pause()
-    app.transcript.frame()
-    assert "  o row 33" in app.rows()
-    app.transcript.find_step(1)
-    await pilot.pause()
-    assert app.found[-1] == (1, 1, True)
-
-
-@on_screen()
-async def test_the_number_of_matches_stays_when_a_folded_block_opens(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
-    finish(app.transcript)
-    app.transcript.find("o row 3")
-    finish(app.transcript)
-    await pilot.pause()
-    app.transcript.find_step(-1)
-    await pilot.pause()
-    assert {count for count, _position, done in app.found if done} == {11}
-
-
-@on_screen()
-async def test_the_end_of_a_search_folds_what_it_opened(app: Host, pilot: Pilot[None]) -> None:
-    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
-    finish(app.transcript)
-    before = app.transcript.virtual_size.height
-    app.transcript.find("o row 33")
-    app.transcript.frame()
-    assert app.transcript.virtual_size.height > before
-    app.transcript.find_step(1)
-    app.transcript.clear_find()
-    finish(app.transcript)
-    assert app.transcript.virtual_size.height == before
-    app.transcript.find("o row 33")
-    app.transcript.toggle_details()
-    app.transcript.clear_find()
-    finish(app.transcript)
-    assert app.transcript.virtual_size.height > before, "the user asked for all details meanwhile"
-
-
-@on_screen()
-async def test_of_what_a_search_opened_only_the_match_that_was_kept_stays_open(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_end_of_a_search_folds_what_it_opened_except_a_match_that_was_kept(
+    app: Host, pilot: Pilot[None]
+) -> None:
     put(app, folded("a", rows=40), folded("b", rows=40), *notices(30))
-    app.transcript.find("row 33")
-    app.transcript.find_step(-1, keep=True)
-    finish(app.transcript)
-    both = app.transcript.virtual_size.height
-    app.transcript.clear_find()
-    finish(app.transcript)
+    transcript = app.transcript
+    assert transcript.find("row 33") == 2
+    transcript.find_step(-1)
+    finish(transcript)
     assert "  a row 33" in app.rows()
-    app.transcript.find("a row 33")
-    assert app.transcript.match_count == 1
-    one = app.transcript.virtual_size.height
-    app.transcript.clear_find()
-    finish(app.transcript)
-    assert app.transcript.virtual_size.height == one < both, "it was open before this search"
+    assert transcript.match_count == 2
+    transcript.clear_find()
+    assert [block.expanded for block in transcript.blocks()[:2]] == [False, False]
+    transcript.find("row 33")
+    transcript.find_step(-1, keep=True)
+    transcript.clear_find()
+    assert [block.expanded for block in transcript.blocks()[:2]] == [True, False]
+    transcript.find("b row 33")
+    transcript.toggle_details()
+    transcript.clear_find()
+    assert [block.expanded for block in transcript.blocks()[:2]] == [True, True], "the user asked for all details"
+
+
+@on_screen()
+async def test_lines_far_from_the_view_are_dropped(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(count := MAX_ROWS + 500))
+    app.transcript.find("line")
+    app.transcript.home()
+    app.transcript.frame()
+    assert app.rows()[0] == "> line 0"
+    assert app.transcript.kept_rows <= MAX_ROWS
+    assert app.transcript.virtual_size.height == count
 
 
 @on_screen()
@@ -765,7 +652,7 @@ async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SLICE", -1.0)
         assert transcript.find("line 3") == 0
-        assert transcript.has_deferred_work
+        assert transcript.is_searching
     finish(transcript)
     assert transcript.match_count == 1
     put(app, *notices(1, first=30))

@@ -20,6 +20,7 @@ from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, co
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
+    Above,
     Add,
     AnswerItem,
     Grow,
@@ -79,7 +80,7 @@ def test_items_above_read_as_before() -> None:
         assert _text(number) in entry.block.source
     oldest = items.stack.entries[0]
     items.expand(oldest, True)
-    assert "some_name_299" in "".join(line.text for line in items.layouts.lines(oldest))
+    assert "some_name_299" in "".join(line.text for line in items.lines(oldest))
 
 
 def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +95,7 @@ def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.Mon
 
     oldest = items.stack.entries[0]
     items.expand(oldest, True)
-    assert items.layouts.lines(oldest)
+    assert items.lines(oldest)
 
     assert len(unpacked) == 1
 
@@ -145,7 +146,7 @@ def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:
     texts = [OutputItem(id=f"o{number}", text=_text(number)) for number in range(COUNT)]
     older: list[Item] = [_read(number) for number in range(COUNT)]
     tracemalloc.start()
-    items.put_above([*older, *texts])
+    items.apply([Above((*older, *texts))])
     grown = tracemalloc.get_traced_memory()[0] / 1024
     tracemalloc.stop()
 
@@ -156,7 +157,6 @@ def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:
 def test_an_answer_and_thoughts_above_are_kept_once_and_compressed() -> None:
     items = TranscriptItems(make_block, Palette())
     items.set_width(100)
-    items.layouts.most_rows = 0
     _say(items, 0)
     _say(items, 1)
     for number in range(4, UNPACKED):
@@ -169,9 +169,9 @@ def test_an_answer_and_thoughts_above_are_kept_once_and_compressed() -> None:
     assert len(held) >= 4
     assert not [text for entry in above for text in _long_texts(entry.block)]
     assert [entry.block.source for entry in above] == [_text(0), _text(0), _text(1), _text(1)]
-    assert "some_name_299" in "".join(line.text for line in items.layouts.lines(above[1]))
+    assert "some_name_299" in "".join(line.text for line in items.lines(above[1]))
     items.expand(above[0], True)
-    assert "some_name_9 " in "".join(line.text for line in items.layouts.lines(above[0]))
+    assert "some_name_9 " in "".join(line.text for line in items.lines(above[0]))
 
 
 def _say(items: TranscriptItems, number: int) -> None:
@@ -183,7 +183,7 @@ def _say(items: TranscriptItems, number: int) -> None:
     items.apply([Replace(replace(thoughts, text=_text(number), seconds=2.0))])
     items.apply([Replace(replace(answer, text=_text(number), done=True))])
     for entry in list(items.stack)[-2:]:
-        items.layouts.measure(entry)
+        items.whole_lines(entry)
 
 
 def _long_texts(block: Block) -> list[str]:
@@ -202,7 +202,9 @@ def _long_texts(block: Block) -> list[str]:
 def test_an_answer_above_that_is_replaced_without_text_keeps_its_text() -> None:
     items = TranscriptItems(make_block, Palette())
     items.set_width(100)
-    items.put_above([AnswerItem(id="a", text=_text(1), done=True), ThinkingItem(id="t", text=_text(2), seconds=1.0)])
+    items.apply(
+        [Above((AnswerItem(id="a", text=_text(1), done=True), ThinkingItem(id="t", text=_text(2), seconds=1.0)))]
+    )
 
     items.apply([Replace(AnswerItem(id="a", done=True)), Replace(ThinkingItem(id="t", seconds=2.0))])
 

@@ -83,6 +83,9 @@ class PromptBox(Widget):
     class HelpWanted(Message):
         """`?` in an empty box."""
 
+    class EndWanted(Message):
+        """A click on the hint that the transcript goes on below."""
+
     class InterruptWanted(Message):
         """Esc while no menu or search is open."""
 
@@ -193,6 +196,10 @@ class PromptBox(Widget):
     def set_label(self, text: str, style_class: str = "") -> None:
         """Set the label at the right end of the rule. `style_class`: accent, success, warning, error or another."""
         self._rule.set_label(text, style_class)
+
+    def show_below(self, hint: str) -> None:
+        """Show at the left end of the rule that the transcript goes on below; "" if it does not."""
+        self._rule.set_below(hint)
 
     def set_queued(self, texts: Sequence[str]) -> None:
         self._queued.set_queued(texts)
@@ -417,3 +424,5 @@ class PromptBox(Widget):
 
     def on_click(self, event: events.Click) -> None:
         self._editor.focus()
+        if event.widget is self._rule and self._rule.below:
+            self.post_message(self.EndWanted())

@@ -249,7 +249,8 @@ SMALL_SCREEN = 14
 
 
 class PromptRule(Widget):
-    """A rule with a label at its right end. The CSS class sets the label's colour; its text has the meaning."""
+    """A rule with a label at its right end, and a hint at its left end while the transcript goes on below. The CSS
+    class sets the label's colour; its text has the meaning."""
 
     DEFAULT_CSS = """
     PromptRule {
@@ -257,6 +258,7 @@ class PromptRule(Widget):
         height: auto;
         color: $border;
         & .prompt-rule--label { color: $text-muted; }
+        & .prompt-rule--below { color: $foreground; text-style: bold; }
         &.accent .prompt-rule--label, &.plan .prompt-rule--label { color: $accent; text-style: bold; }
         &.success .prompt-rule--label, &.acceptEdits .prompt-rule--label, &.auto .prompt-rule--label {
             color: $success; text-style: bold;
@@ -265,12 +267,17 @@ class PromptRule(Widget):
         &.error .prompt-rule--label, &.bypassPermissions .prompt-rule--label { color: $error; text-style: bold; }
     }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"prompt-rule--label"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"prompt-rule--label", "prompt-rule--below"}
 
     def __init__(self, *, only_on_tall_screens: bool = False) -> None:
         super().__init__()
         self._only_on_tall_screens = only_on_tall_screens
         self._label = ""
+        self.below = ""
+
+    def set_below(self, hint: str) -> None:
+        self.below = hint
+        self.refresh()
 
     def set_label(self, text: str, style_class: str) -> None:
         if self.classes != {style_class} - {""}:
@@ -283,13 +290,16 @@ class PromptRule(Widget):
 
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, self.rich_style
+        below = f" {self.below} " if self.below and width > 12 else ""
         label = f" {self._label} " if self._label else ""
-        if cell_len(label) > width - 3:
-            label = set_cell_size(label, max(0, width - 5)) + "… " if width > 12 else ""
-        end = "──" if label else ""
-        line = "─" * (width - cell_len(label) - len(end))
-        look = self.get_component_rich_style("prompt-rule--label", partial=True)
-        return Strip([Segment(line), Segment(label, look), Segment(end)], width).apply_style(base)
+        room = width - len(below)
+        if cell_len(label) > room - 5:
+            label = set_cell_size(label, room - 7) + "… " if room > 12 else ""
+        start, end = "──" if below else "", "──" if label else ""
+        line = "─" * (room - len(start) - cell_len(label) - len(end))
+        hint = Segment(below, self.get_component_rich_style("prompt-rule--below", partial=True))
+        named = Segment(label, self.get_component_rich_style("prompt-rule--label", partial=True))
+        return Strip([Segment(start), hint, Segment(line), named, Segment(end)], width).apply_style(base)
 
 
 class PromptMark(Widget):

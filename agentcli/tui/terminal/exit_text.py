@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 MAX_ROWS = {"last": 200, "all": 5_000}
 """Maximum number of rows, by the setting `exitTranscript`."""
 _MIN_WIDTH = 20
-_LAST_BLOCKS = 500
-"""Blocks among which the last prompt is looked for."""
 
 
 def kept_transcript(transcript: Transcript, wanted: str, width: int) -> str:
     """The text of a transcript that stays. Never raises: without it the app still quits."""
-    blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(_LAST_BLOCKS)
     try:
-        return exit_text(blocks, wanted, width)
+        return exit_text(transcript.blocks(), wanted, width)
     except Exception:
         import logging
 

@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.glyphs import clusters
-from agentcli.tui.transcript.stack import StackEntry, place
+from agentcli.tui.transcript.stack import Stack, StackEntry, place
 
 _INSIDE_WORDS = "_-./~@:+%#&=?"
 """Characters that belong to a word, so that a double click selects paths, addresses and flags."""
@@ -80,9 +80,7 @@ def select(entry: StackEntry, row: int, start: int, end: int) -> Selection:
     return Selection(Offset(start, where), Offset(end, where))
 
 
-def selected_text(
-    selection: Selection, entries: Iterable[StackEntry], lay_out: Callable[[StackEntry], Sequence[BlockLine]]
-) -> str:
+def selected_text(selection: Selection, entries: Stack, lay_out: Callable[[StackEntry], Sequence[BlockLine]]) -> str:
     """Source text of a selection. A completely selected block whose lines were dropped, because it is far from the
     view, contributes its raw source: laying out all such blocks would take seconds."""
     written: list[str] = []
@@ -92,7 +90,7 @@ def selected_text(
         if not _touches(selection, entry) or not entry.rows:
             continue
         if written:
-            between = "\n" * (1 + entry.space)
+            between = "\n" * (1 + entries.space(entry))
         if entry.lines is None and first == last == (0, None):
             written += [between, entry.block.source.rstrip("\n")]
             between = "\n"

@@ -1,28 +1,22 @@
-"""Search in the conversation: parses queries, finds them on painted rows, and tracks the current match.
+"""Search in the conversation: parses queries, finds them on painted rows, and goes from match to match.
 
-Searches the visible text, row by row with wrapped lines joined, and the source of folded blocks. The transcript does
-layout and scrolling.
+Searches the visible text, row by row with wrapped lines joined, and the source of folded blocks.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.glyphs import Cluster, clusters
-from agentcli.tui.model import AnswerItem
+from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import StyledCells
-from agentcli.tui.transcript.stack import StackEntry
-
-if TYPE_CHECKING:
-    from agentcli.tui.transcript.items import TranscriptItems
-    from agentcli.tui.transcript.view import Viewport
+from agentcli.tui.transcript.stack import StackEntry, Viewport
 
 MAX_MATCHES = 10_000
 """Maximum matches per block."""
@@ -43,22 +37,15 @@ FoundSpots = tuple[Spot, ...]
 class Query:
     """Case-sensitive only if the query has a capital; blanks match any white space, including the end of a line."""
 
-    text: str
     pattern: re.Pattern[str]
-    words: tuple[re.Pattern[str], ...]
+    words: tuple[str, ...]
+    """The parts between blanks, in lower case."""
 
-    def may_be_in(self, block: Block) -> bool:
-        """Cheap check that saves the layout of long answers: every visible word is also in their Markdown."""
-        if not isinstance(block.item, AnswerItem):
-            return True
-        source = block.source
-        return all(word.search(source) for word in self.words)
-
-    def is_likely_in(self, block: Block) -> bool:
-        """Whether a block's source contains all words, which costs a hundredth of a layout. Some visible words are not
-        in the source, so blocks without them are searched later."""
+    def may_match(self, block: Block) -> bool:
+        """Whether a block's source contains all words, which costs a hundredth of a layout. Decorations such as the
+        sign of a fold are not in the source, so they are not found."""
         source = block.source.lower()
-        return all(part in source for part in self.text.lower().split())
+        return all(word in source for word in self.words)
 
 
 def parse_query(text: str) -> Query | None:
@@ -66,12 +53,8 @@ def parse_query(text: str) -> Query | None:
     if not parts:
         return None
     flags = 0 if text != text.lower() else re.IGNORECASE
-    words = re.findall(r"\w+", text)
-    return Query(
-        text,
-        re.compile(r"\s+".join(re.escape(part) for part in parts), flags),
-        tuple(re.compile(re.escape(word), flags) for word in words),
-    )
+    pattern = re.compile(r"\s+".join(re.escape(part) for part in parts), flags)
+    return Query(pattern, tuple(part.lower() for part in parts))
 
 
 def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
@@ -130,231 +113,158 @@ def _cells(text: str, start: int, end: int) -> tuple[int, int]:
     return covered[0].left, covered[-1].right
 
 
-class TranscriptSearch:
-    """Matches found so far. Entries are unordered here; `step` uses the order of the conversation."""
-
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        self.found: dict[StackEntry, list[FoundSpots]] = {}
-        self.hidden: dict[StackEntry, int] = {}
-        """Folded blocks with hidden matches, and their number; opened when the search reaches them."""
-        self.has_wrapped = False
-        """Whether the last step wrapped around to the other end of the conversation."""
-        self.current: tuple[StackEntry, int] | None = None
-        self.due: deque[StackEntry] = deque()
-        """Blocks to search next, the nearest first."""
-        self.unlikely: deque[StackEntry] = deque()
-        """Blocks to search after those: their source does not contain all words."""
-        self._looked: dict[StackEntry, int] = {}
-        """Searched version of each block's lines; keeping the lines themselves would take much memory."""
-
-    def look(self, entry: StackEntry, lines: Sequence[BlockLine]) -> None:
-        if self._looked.get(entry) == entry.version:
-            return
-        self._looked[entry] = entry.version
-        self._keep(entry, matches_in(lines, self.query))
-
-    def skip(self, entry: StackEntry) -> None:
-        self._looked[entry] = -1
-        self._keep(entry, [])
-
-    def forget(self, entry: StackEntry) -> None:
-        """Mark a changed block to be searched again; until then its old matches count."""
-        self._looked.pop(entry, None)
-
-    def forget_all(self) -> None:
-        self._looked.clear()
-
-    def removed(self, entry: StackEntry) -> None:
-        self.found.pop(entry, None)
-        self._looked.pop(entry, None)
-        self.hidden.pop(entry, None)
-        if self.current is not None and self.current[0] is entry:
-            self.current = None
-
-    def has_looked(self, entry: StackEntry) -> bool:
-        return entry in self._looked
-
-    @property
-    def count(self) -> int:
-        return sum(len(matches) for matches in self.found.values()) + sum(self.hidden.values())
-
-    def position(self, order: Sequence[StackEntry]) -> int:
-        """Number of the current match, counted from the top; 0 if there is none."""
-        if self.current is None:
-            return 0
-        here, number = self.current
-        before = sum(
-            len(self.found.get(entry, ())) + self.hidden.get(entry, 0) for entry in order if entry.order < here.order
-        )
-        return before + number + 1
-
-    def step(self, direction: int) -> bool:
-        """Move to the next match, wrapping at the ends. Return False if there is none."""
-        self.has_wrapped = False
-        if self.current is not None:
-            entry, number = self.current
-            if 0 <= number + direction < len(self.found.get(entry, ())):
-                self.current = entry, number + direction
-                return True
-        holders = sorted(self.found.keys() | self.hidden, key=lambda entry: entry.order)
-        if not holders:
-            self.current = None
-            return False
-        here = self.current[0].order if self.current is not None else None
-        ahead = [entry for entry in holders if here is not None and (entry.order - here) * direction > 0]
-        self.has_wrapped = here is not None and not ahead
-        self.enter((ahead or holders)[0 if direction > 0 else -1], direction)
-        return True
-
-    def enter(self, entry: StackEntry, direction: int) -> None:
-        self.current = entry, 0 if direction > 0 else max(0, len(self.found.get(entry, ())) - 1)
-
-    def spots(self, entry: StackEntry) -> list[tuple[Spot, bool]]:
-        now = self.current[1] if self.current is not None and self.current[0] is entry else -1
-        return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
-
-    def _keep(self, entry: StackEntry, matches: list[FoundSpots]) -> None:
-        if matches:
-            self.found[entry] = matches
-        else:
-            self.found.pop(entry, None)
-        if hidden := hidden_matches(entry.block, self.query, len(matches)):
-            self.hidden[entry] = hidden
-        else:
-            self.hidden.pop(entry, None)
-        if self.current is not None and self.current[0] is entry:
-            if entry not in self.found and entry not in self.hidden:
-                self.current = None
-            else:
-                self.current = entry, min(self.current[1], max(0, len(matches) - 1))
-
-
 class Finder:
     """Searches the conversation for a query and scrolls to the current match."""
 
     def __init__(self, items: TranscriptItems, view: Viewport) -> None:
         self._items = items
         self._view = view
+        items.on_change = self._entry_changed
+        self._query: Query | None = None
+        self._found: dict[StackEntry, list[FoundSpots]] = {}
+        self._hidden: dict[StackEntry, int] = {}
+        """Folded blocks with hidden matches, and their number; opened when the search reaches them."""
+        self._due: dict[StackEntry, None] = {}
+        """Blocks to search next, the nearest first; until then their old matches count."""
+        self._current: tuple[StackEntry, int] | None = None
+        self.has_wrapped = False
+        """Whether the last step wrapped around to the other end of the conversation."""
         self._opened: list[StackEntry] = []
         """Folded blocks that the search opened to show a match."""
-        self._keeps_current = False
+        self.keeps_current = False
+        """Whether the block with the current match stays open when the search ends."""
 
     @property
-    def _search(self) -> TranscriptSearch | None:
-        return self._items.search
-
-    @property
-    def searching(self) -> bool:
-        search = self._search
-        if search is None:
-            return False
-        waiting = bool(search.due or search.unlikely)
-        return waiting or not all(search.has_looked(entry) for entry in self._items.stack)
+    def is_searching(self) -> bool:
+        return bool(self._due)
 
     @property
     def count(self) -> int:
-        return self._search.count if self._search is not None else 0
+        return sum(map(self._count_in, self._found.keys() | self._hidden))
+
+    def _count_in(self, entry: StackEntry) -> int:
+        return len(self._found.get(entry, ())) + self._hidden.get(entry, 0)
 
     @property
     def position(self) -> int:
-        return self._search.position(self._items.stack.entries) if self._search is not None else 0
-
-    @property
-    def has_wrapped(self) -> bool:
-        return self._search is not None and self._search.has_wrapped
+        """Number of the current match, counted from the top; 0 if there is none."""
+        if self._current is None:
+            return 0
+        here, number = self._current
+        holders = self._found.keys() | self._hidden
+        return sum(self._count_in(entry) for entry in holders if entry.order < here.order) + number + 1
 
     def start(self, query: Query) -> None:
-        self._items.search = TranscriptSearch(query)
-        self._keeps_current = False
-
-    def keep_current(self) -> None:
-        """Leave the block with the current match open when the search ends."""
-        self._keeps_current = True
+        self._query, self._current = query, None
+        self._found.clear()
+        self._hidden.clear()
+        self.has_wrapped = self.keeps_current = False
+        self._due = dict.fromkeys(self._view.nearest())
 
     def stop(self) -> None:
-        if (search := self._search) is not None:
-            kept = search.current[0] if self._keeps_current and search.current is not None else None
-            self._items.search = None
-            self._view.keep_line(lambda: self._fold_opened(kept))
-            self._view.hold(False)
-
-    def _fold_opened(self, kept: StackEntry | None) -> None:
+        if self._query is None:
+            return
+        kept = self._current[0] if self.keeps_current and self._current is not None else None
         opened, self._opened = self._opened, []
+        self._query, self._current = None, None
+        self._found.clear()
+        self._hidden.clear()
+        self._due.clear()
         for entry in opened:
             if entry is not kept and entry.alive and not self._items.details:
                 self._items.expand(entry, False)
+        self._view.hold(False)
 
-    def search(self, deadline: float) -> bool:
-        """Search until the deadline: first the blocks that are likely to match, then the others. Return whether
-        anything may have to be repainted."""
-        search, has_looked = self._search, False
-        if search is None:
-            return False
-        if not search.due and not search.unlikely:
-            # The first time all blocks; later those that were added or changed.
-            search.due.extend(entry for entry in self._view.nearest() if not search.has_looked(entry))
-        while search.due or search.unlikely:
-            is_first = bool(search.due)
-            entry = (search.due or search.unlikely).popleft()
-            if search.has_looked(entry) or self._items.stack.get(entry.block.item.id) is not entry:
-                continue
-            if is_first and not search.query.is_likely_in(entry.block):
-                search.unlikely.append(entry)
-            elif is_first or search.query.may_be_in(entry.block):
-                self._look(search, entry)
-                has_looked = True
-            else:
-                search.skip(entry)
+    def _entry_changed(self, entry: StackEntry) -> None:
+        if self._query is not None:
+            self._due[entry] = None
+
+    def search(self, deadline: float) -> None:
+        """Search the blocks that are due, until the deadline."""
+        while self._due:
+            entry = next(iter(self._due))
+            self._look(entry)
+            if self._current is None and (entry in self._found or entry in self._hidden):
+                self._enter(entry, -1)
+                self._show(-1)
             if perf_counter() >= deadline:
                 break
-        return has_looked or not self.searching
 
-    def _look(self, search: TranscriptSearch, entry: StackEntry) -> None:
-        search.look(entry, self._items.layouts.lines(entry))
-        if search.current is None and (entry in search.found or entry in search.hidden):
-            search.enter(entry, -1)
-            self._show(search, -1)
+    def _look(self, entry: StackEntry) -> None:
+        """Find the matches of one block."""
+        self._due.pop(entry, None)
+        self._found.pop(entry, None)
+        self._hidden.pop(entry, None)
+        if self._query is not None and entry.alive and self._query.may_match(entry.block):
+            lines = self._items.whole_lines(entry)
+            self._due.pop(entry, None)
+            if matches := matches_in(lines, self._query):
+                self._found[entry] = matches
+            if hidden := hidden_matches(entry.block, self._query, len(matches)):
+                self._hidden[entry] = hidden
+        if self._current is not None and self._current[0] is entry:
+            last = max(0, len(self._found.get(entry, ())) - 1)
+            self._current = (entry, min(self._current[1], last)) if self._count_in(entry) else None
 
     def step(self, direction: int) -> None:
-        search = self._search
-        if search is not None and search.step(direction):
-            self._show(search, direction)
+        """Go to the next match, wrapping at the ends."""
+        if self._move(direction):
+            self._show(direction)
+
+    def _move(self, direction: int) -> bool:
+        self.has_wrapped = False
+        if self._current is not None:
+            entry, number = self._current
+            if 0 <= number + direction < len(self._found.get(entry, ())):
+                self._current = entry, number + direction
+                return True
+        holders = sorted(self._found.keys() | self._hidden, key=lambda entry: entry.order)
+        if not holders:
+            self._current = None
+            return False
+        here = self._current[0].order if self._current is not None else None
+        ahead = [entry for entry in holders if here is not None and (entry.order - here) * direction > 0]
+        self.has_wrapped = here is not None and not ahead
+        self._enter((ahead or holders)[0 if direction > 0 else -1], direction)
+        return True
+
+    def _enter(self, entry: StackEntry, direction: int) -> None:
+        self._current = entry, 0 if direction > 0 else max(0, len(self._found.get(entry, ())) - 1)
 
     def marks(self, entry: StackEntry) -> dict[int, list[StyledCells]]:
-        search = self._search
-        if search is None or entry.lines is None:
-            return {}
-        search.look(entry, entry.lines)
-        palette = self._items.layouts.palette
+        """Highlighted cells of a block, by row."""
+        if entry in self._due:
+            self._look(entry)
         marks: dict[int, list[StyledCells]] = {}
-        for spot, current in search.spots(entry):
-            style = palette.match_current if current else palette.match
-            marks.setdefault(spot.row, []).append((spot.start, spot.end, style))
+        for number, match in enumerate(self._found.get(entry, ())):
+            style = self._items.palette.match_current if self._current == (entry, number) else self._items.palette.match
+            for spot in match:
+                marks.setdefault(spot.row, []).append((spot.start, spot.end, style))
         return marks
 
-    def _show(self, search: TranscriptSearch, direction: int) -> None:
+    def _show(self, direction: int) -> None:
         """Scroll to the current match, opening a folded block that contains it."""
-        while search.current is not None and search.current[0] in search.hidden:
-            entry = search.current[0]
+        while self._current is not None and self._current[0] in self._hidden:
+            entry = self._current[0]
             self._items.expand(entry, True)
             self._opened.append(entry)
-            search.look(entry, self._items.layouts.lines(entry))
-            search.hidden.pop(entry, None)
-            if entry in search.found:
-                search.enter(entry, direction)
+            self._look(entry)
+            self._hidden.pop(entry, None)
+            if entry in self._found:
+                self._enter(entry, direction)
             else:
-                has_wrapped = search.has_wrapped
-                if not search.step(direction):
+                self._current = entry, 0
+                has_wrapped = self.has_wrapped
+                if not self._move(direction):
                     return
-                search.has_wrapped |= has_wrapped
-        if search.current is None:
+                self.has_wrapped |= has_wrapped
+        if self._current is None:
             return
-        entry, number = search.current
-        self._items.layouts.lines(entry)
+        entry, number = self._current
+        self._items.lines(entry)
         self._view.settle()  # the layout moved the blocks below
-        matches = search.found.get(entry, ())
-        row = matches[min(number, len(matches) - 1)][0].row if matches else 0
+        matches = self._found.get(entry, ())
+        row = matches[number][0].row if matches else 0
         first = self._items.stack.first_row(entry) + row
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)

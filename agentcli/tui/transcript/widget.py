@@ -1,8 +1,8 @@
 """The whole conversation in one widget that paints rows, however long it gets.
 
 Operations only mark what has changed; a frame (at most 30 a second, immediately after a pause) lays out the visible
-blocks and paints the rows that differ. Blocks out of view are measured in short slices between other work. `items`
-holds the blocks, `view` knows which rows are visible, `painting` makes a row; this module shows them.
+blocks and paints the rows that differ. `items` holds the blocks, `stack` knows which rows are visible, `painting` makes
+a row; this module shows them.
 
 Two traps of Textual: setting `virtual_size` or `scroll_y` the usual way lays out the whole screen or repaints the whole
 widget, so both are set without their watchers; and every mouse move calls `render_line`, so painting uses
@@ -18,7 +18,6 @@ from time import perf_counter
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.app import ComposeResult
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -27,27 +26,19 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Static
 
 from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Above, Clear, Item, Operation, Remove
+from agentcli.tui.model import Above, Clear, Item, Operation
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells, select, selected_text, span, word_at
 from agentcli.tui.transcript.search import Finder, parse_query
-from agentcli.tui.transcript.stack import StackEntry, place
-from agentcli.tui.transcript.view import Viewport
+from agentcli.tui.transcript.stack import StackEntry, Viewport, place
 
 FRAME = 1 / 30
-SLICE = 0.005
-"""Seconds of work at a time on blocks out of view."""
-PAUSE = 0.016
-"""Seconds between two slices, so that keys come first."""
-MEASURED_ROWS = 3000
-"""Rows above and below the view whose true heights are measured; further away the scrollbar uses estimates."""
-OLDER_AT_ONCE = 80
-"""Number of earlier blocks made at a time; the first batch fills the screen."""
+SLICE = 0.008
+"""Seconds of searching between two frames, so that keys come first."""
 WHEEL = 3
 
 
@@ -83,15 +74,11 @@ class Transcript(ScrollView):
         self.can_focus = False  # a click in the conversation must not take the focus from the prompt
         self.set_reactive(Widget.auto_links, False)
         self._items = TranscriptItems(make_block, palette)
-        self._view = Viewport(self._items)
+        self._view = Viewport(self._items.stack, self._items.lines)
         self._finder = Finder(self._items, self._view)
         self._beat: Timer | None = None
-        self._rest: Timer | None = None
-        self._active_timers: set[Timer] = set()
-        self._older: list[Item] = []
-        """Earlier items that have no blocks yet: thousands of blocks are not created at once."""
-        self._keeps_start = False
-        """Whether the user went to the start: when earlier items arrive, the view stays at the start."""
+        self.is_idle = False
+        """Whether no frame is due."""
         self._dirty = True
         self._reported_following = (True, False)
         self._canvas = Canvas()
@@ -115,45 +102,18 @@ class Transcript(ScrollView):
             self.frame()
 
     def _change(self, operations: Iterable[Operation]) -> None:
-        operations = list(operations)
-        place = None
-        self._keeps_start &= not any(isinstance(operation, Clear) for operation in operations)
-        for operation in operations:
-            if isinstance(operation, Above) and operation.is_earlier:
-                self._older[:0] = operation.items
-            elif isinstance(operation, Above | Clear):
-                self._older = list(operation.items) if isinstance(operation, Above) else []
-                place = self._view.successor([one.id for one in operations if isinstance(one, Remove)], self._older)
-        if self._items.apply(operation for operation in operations if not isinstance(operation, Above)):
+        operations, from_end = list(operations), self._items.stack.height - self._view.top
+        if self._items.apply(operations):
             self._view.unseen |= not self._view.following
-        self._put_older(OLDER_AT_ONCE)
-        if place is not None and not self._keeps_start:
-            self._stand_at(*place)
+        if any(isinstance(operation, Above) for operation in operations):
+            self._view.find_place(from_end)
         if any(isinstance(operation, Clear) for operation in operations):
             self._view.follow()
             if self.is_attached and self.text_selection is not None:
                 self.screen.clear_selection()
 
-    def _put_older(self, count: int) -> None:
-        """Add the next earlier items above all blocks, the last ones first."""
-        cut = max(0, len(self._older) - count)
-        if self._older:
-            self._items.put_above(self._older[cut:])
-            del self._older[cut:]
-            if self._keeps_start:
-                self._view.look_at_row(0)
-
-    def _put_all(self) -> None:
-        self._put_older(len(self._older))
-
-    def _stand_at(self, id: str, row: int) -> None:
-        if self._items.stack.get(id) is None:
-            self._put_all()
-        if (entry := self._items.stack.get(id)) is not None:
-            self._view.begin_at(entry, row)
-
     def set_palette(self, palette: Palette) -> None:
-        self._items.layouts.set_palette(palette)
+        self._items.set_palette(palette)
         self._restyle()
 
     def tick(self, now: float) -> None:
@@ -162,81 +122,55 @@ class Transcript(ScrollView):
             self._request_frame()
 
     def toggle_details(self) -> bool:
-        if self._items.layouts.width:
-            self._view.keep_line(self._items.toggle_details)
-        else:
-            self._items.toggle_details()
+        self._items.toggle_details()
         self._request_frame()
         return self._items.details
 
+    def blocks(self) -> list[Block]:
+        return [entry.block for entry in self._items.stack]
+
     def items(self) -> list[Item]:
-        self._put_all()
-        return [entry.block.item for entry in self._items.stack]
+        return [block.item for block in self.blocks()]
 
     def agents(self) -> list[AgentProgress]:
-        """All sub-agents of the conversation, the oldest first. Creates no blocks."""
-        items = (*self._older, *(entry.block.item for entry in self._items.stack))
-        return [one for item in items if isinstance(item, AgentItem) for one in item.progress.with_agents_inside()]
-
-    @property
-    def has_deferred_work(self) -> bool:
-        return bool(self._older) or self._items.unsure or self._finder.searching
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._active_timers
+        """All sub-agents of the conversation, the oldest first."""
+        agents = [item for item in self.items() if isinstance(item, AgentItem)]
+        return [one for item in agents for one in item.progress.with_agents_inside()]
 
     @property
     def kept_rows(self) -> int:
-        return self._items.layouts.rows_kept
-
-    @property
-    def match_count(self) -> int:
-        return self._finder.count
+        return self._items.rows_kept
 
     def shown_rows(self) -> list[str]:
         return [strip.text for strip in self._canvas.strips]
 
-    def blocks(self) -> list[Block]:
-        self._put_all()
-        return [entry.block for entry in self._items.stack]
-
-    def end_blocks(self, count: int) -> list[Block]:
-        """The last `count` blocks, only of those that are already created."""
-        return [entry.block for entry in list(self._items.stack)[-count:]]
-
     def source_text(self) -> str:
-        self._put_all()
         return self._items.source_text()
 
     # ---------------------------------------------------------------------------------------------------- frames
 
     def on_mount(self) -> None:
         self._beat = self.set_interval(FRAME, self._on_beat)
-        self._rest = self.set_interval(PAUSE, self.do_deferred_work)
-        self._active_timers = {self._beat, self._rest}
         # The background is the screen's: a theme that changes it does not update the styles of this widget.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
 
     def _request_frame(self) -> None:
         self._dirty = True
-        self._resume(self._beat)
+        self._resume_beat()
 
-    def _resume(self, timer: Timer | None) -> None:
-        if timer is not None:
-            self._active_timers.add(timer)
-            timer.resume()
-
-    def _pause(self, timer: Timer | None) -> None:
-        if timer is not None:
-            self._active_timers.discard(timer)
-            timer.pause()
+    def _resume_beat(self) -> None:
+        if self._beat is not None:
+            self.is_idle = False
+            self._beat.resume()
 
     def _on_beat(self) -> None:
         if self._dirty:
             self.frame()
-        else:
-            self._pause(self._beat)  # fires at once when resumed
+        elif self.is_searching:
+            self.search_on()
+        elif self._beat is not None:
+            self.is_idle = True
+            self._beat.pause()  # fires at once when resumed
 
     def frame(self) -> None:
         """Update the screen. Called by the timer, and by tests directly."""
@@ -244,33 +178,17 @@ class Transcript(ScrollView):
         content = self._content
         if not content:
             return
-        if content.width != self._items.layouts.width:
+        if content.width != self._items.width:
             self._items.set_width(content.width)
             if self.text_selection is not None:
                 self.screen.clear_selection()  # its cells have moved
         self._settle()
         behind = {entry for entry, _row in self._canvas.rows if entry.block.behind}
         for entry in behind:
-            self._items.stale(entry)
+            self._items.make_stale(entry)
         if behind:
             self._request_frame()
             self.set_timer(0.001, self.frame)  # a message to itself would not let anything else run in between
-
-    def do_deferred_work(self) -> None:
-        """Do one slice of deferred work. Changes since the last frame wait for the next frame, which lays them out."""
-        deadline = perf_counter() + SLICE
-        if self._older:
-            while self._older and perf_counter() < deadline:
-                self._put_older(OLDER_AT_ONCE)
-            self._settle()
-        elif self._items.unsure and not self._dirty:
-            if self._items.measure(self._view.nearest(MEASURED_ROWS), deadline):
-                self._settle()
-        elif self._finder.searching:
-            if self._finder.search(deadline):
-                self._found()
-        else:
-            self._pause(self._rest)
 
     @property
     def _content(self) -> Size:
@@ -279,27 +197,25 @@ class Transcript(ScrollView):
     def _settle(self) -> None:
         """Place the view and paint the rows that look different."""
         content = self._content
-        if not content or not self._items.layouts.width:
+        if not content or not self._items.width:
             return
         self._view.height = height = content.height
         top = self._view.settle()
-        self._keeps_start &= not top
         total = self._items.stack.height
         self.set_reactive(Widget.virtual_size, Size(content.width, total))
         if round(self.scroll_y) != top:  # keep fractions of a row from a drag beyond the edge
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
-            self._items.unsure = True  # other blocks are near the view now
         self._show_rows(height)
         self._show_thumb(top, height, total)
         if self._reported_following != (self._view.sees_end, self._view.unseen):
             self._reported_following = (self._view.sees_end, self._view.unseen)
             self._post(self.FollowingChanged(*self._reported_following))
-        if self.has_deferred_work:
-            self._resume(self._rest)
+        if self._finder.is_searching:
+            self._resume_beat()
 
     def _show_rows(self, height: int) -> None:
-        selection, selected = self.text_selection, self._items.layouts.palette.selection
+        selection, selected = self.text_selection, self._items.palette.selection
         found: dict[StackEntry, dict[int, list[StyledCells]]] = {}
 
         def highlights(entry: StackEntry, row: int, line: BlockLine) -> tuple[StyledCells, ...]:
@@ -313,9 +229,9 @@ class Transcript(ScrollView):
         rows = self._view.rows()
         visible = {entry for entry, _row in rows}
         for entry in visible:
-            self._items.layouts.lines(entry)
+            self._items.lines(entry)
         runs = self._canvas.draw(rows, height, self._ground(), highlights)
-        self._items.layouts.trim(visible)
+        self._items.trim(visible)
         # Include the scrollbar: stopping at its edge would cost the compositor an empty strip per row.
         width = self.outer_size.width - self.gutter.left
         if runs:
@@ -325,7 +241,7 @@ class Transcript(ScrollView):
         if self._base is None:
             _behind, _behind_text, background, text = self.colors
             self._base = Style.from_color(text.rich_color, background.rich_color)
-        width, left = self._items.layouts.width, self.gutter.left
+        width, left = self._items.width, self.gutter.left
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
@@ -379,7 +295,7 @@ class Transcript(ScrollView):
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         changed = super()._size_updated(size, virtual_size, container_size, layout)
-        content, width = self._content, self._items.layouts.width
+        content, width = self._content, self._items.width
         if not width:
             self.frame()
         elif content.width == width and content.height != len(self._canvas.strips):
@@ -405,7 +321,7 @@ class Transcript(ScrollView):
         self._settle()
 
     def scroll_rows(self, rows: int) -> None:
-        if self._items.layouts.width:
+        if self._items.width:
             self._view.scroll(rows)
             self._settle()
             self._extend_selection()
@@ -417,15 +333,13 @@ class Transcript(ScrollView):
         self.scroll_rows(max(1, self._content.height - 2))
 
     def home(self) -> None:
-        if self._items.layouts.width:
-            self._put_all()
+        if self._items.width:
             self._view.look_at_row(0)
-            self._keeps_start = True
             self._settle()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Handle changes by the scrollbar or by a selection dragged beyond the edge."""
-        if round(old_value) != round(new_value) and self._items.layouts.width:
+        if round(old_value) != round(new_value) and self._items.width:
             self._view.look_at_row(round(new_value))
             self._settle()
             self._extend_selection()
@@ -463,7 +377,7 @@ class Transcript(ScrollView):
         self._settle()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        text = selected_text(selection, self._items.stack, self._items.layouts.lines)
+        text = selected_text(selection, self._items.stack, self._items.lines)
         return (text, "\n") if text else None
 
     def _extend_selection(self) -> None:
@@ -493,7 +407,7 @@ class Transcript(ScrollView):
             self._toggle(*row)
 
     def _select_word(self, entry: StackEntry, row: int, cell: int) -> None:
-        line = self._items.layouts.lines(entry)[row]
+        line = self._items.lines(entry)[row]
         cells = word_at(line.strip.text, cell)
         if cells is not None:
             self.screen.selections = {self: select(entry, row, *cells)}
@@ -516,82 +430,44 @@ class Transcript(ScrollView):
     def find(self, text: str) -> int:
         """Search for a text, nearest above the end of the view first. Return the number of matches so far. In a long
         conversation the rest is searched in slices, and `FindChanged` reports the progress."""
-        self._put_all()
         query = parse_query(text)
-        if query is None or not self._items.layouts.width:
+        if query is None or not self._items.width:
             self.clear_find()
             return 0
         self._finder.start(query)
-        self._finder.search(perf_counter() + SLICE)
-        self._found()
+        self.search_on()
         self._request_frame()
         return self._finder.count
+
+    @property
+    def match_count(self) -> int:
+        return self._finder.count
+
+    @property
+    def is_searching(self) -> bool:
+        return self._finder.is_searching
+
+    def search_on(self) -> None:
+        """Search the next slice of the conversation."""
+        self._finder.search(perf_counter() + SLICE)
+        self._report_found()
 
     def find_step(self, direction: int, *, keep: bool = False) -> None:
         """Go to another match. `keep`: a block that was opened for it stays open when the search ends."""
         self._finder.step(direction)
-        if keep:
-            self._finder.keep_current()
-        self._found()
+        self._finder.keeps_current |= keep
+        self._report_found()
 
     def clear_find(self) -> None:
         """End the search and fold the blocks that it opened."""
         self._finder.stop()
         self._request_frame()
 
-    def _found(self) -> None:
+    def _report_found(self) -> None:
         self._settle()
         finder = self._finder
-        self._post(self.FindChanged(finder.count, finder.position, not finder.searching, finder.has_wrapped))
+        self._post(self.FindChanged(finder.count, finder.position, not finder.is_searching, finder.has_wrapped))
 
     def _post(self, message: Message) -> None:
         """Post a message to all ancestors, including its cause, where Textual would stop it."""
         self.post_message(message.set_sender(self))
-
-
-class NewBelow(Widget):
-    """A hint over the last row of the conversation while the view does not follow the end. A click scrolls there.
-
-    Mount it after the transcript in the same container, and call `show` for each `FollowingChanged`.
-    """
-
-    DEFAULT_CSS = """
-    NewBelow {
-        dock: bottom;
-        layer: hint;
-        height: 1;
-        align: center bottom;
-        visibility: hidden;
-        display: none;
-        & > Static {
-            visibility: visible;
-            width: auto;
-            padding: 0 1;
-            background: $panel;
-            color: $foreground;
-            text-style: bold;
-            pointer: pointer;
-        }
-    }
-    """
-
-    def __init__(self, transcript: Transcript) -> None:
-        super().__init__()
-        self._transcript = transcript
-        self._label = Static("", markup=False)
-
-    def compose(self) -> ComposeResult:
-        yield self._label
-
-    def show(self, following: bool, unseen: bool) -> None:
-        self._label.update("↓ new" if unseen else "↓ end")
-        self.display = not following
-
-    def on_click(self) -> None:
-        self._transcript.follow()
-
-    def on_mouse_scroll_down(self) -> None:
-        self._transcript.scroll_rows(WHEEL)
-
-    def on_mouse_scroll_up(self) -> None:
-        self._transcript.scroll_rows(-WHEEL)
