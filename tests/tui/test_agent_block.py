@@ -106,7 +106,7 @@ def test_parallel_agents_stand_below_one_another_without_a_gap() -> None:
     items.set_width(80)
     items.put_above(session.shown.items)
     for entry in items.stack:
-        items.layouts.lines(entry)
+        items.lines(entry)
     assert items.stack.height == 4
 
 

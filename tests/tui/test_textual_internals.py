@@ -16,7 +16,7 @@ from agentcli.tui import textual_internals
 from agentcli.tui.textual_internals import INHERITED
 
 MAX_NAMES = 15
-OF_OTHERS = {"_exit", "_tokens"}
+OF_OTHERS = {"_exit", "_replace", "_tokens"}
 """Private names of other libraries."""
 
 
