@@ -11,6 +11,7 @@ from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.blocks.markdown import load_parser
+from agentcli.tui.model import Above
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
 from tests.support.agent_events import agent_end, agent_start, agent_work, question, task_call
@@ -104,7 +105,7 @@ def test_parallel_agents_stand_below_one_another_without_a_gap() -> None:
     session = running("explore-1", "explore-2")
     items = TranscriptItems(make_block, PALETTE)
     items.set_width(80)
-    items.put_above(session.shown.items)
+    items.apply([Above(tuple(session.shown.items))])
     for entry in items.stack:
         items.lines(entry)
     assert items.stack.height == 4
