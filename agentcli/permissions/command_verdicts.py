@@ -365,9 +365,9 @@ class CommandJudge:
     def changes_accepted(self, part: CommandPart) -> bool:
         if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:
             return False
-        if part.command.assignments or (part.extended and part.known is None):
+        if part.command.assignments or part.has_unknown_words:
             return False
-        if part.known in _NEW_TEMP_FILE:
+        if part.inner in _NEW_TEMP_FILE:
             return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
             # The folder differs outside the sandbox, so the matches of the pattern are unknown here.

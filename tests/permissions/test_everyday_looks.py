@@ -38,7 +38,6 @@ git diff $(git merge-base main HEAD)
 git log $(git describe --tags --abbrev=0)..HEAD --oneline
 git log --oneline -3 "$(git branch --show-current)"
 cd "$(git rev-parse --show-toplevel)" && ls
-cat "$(git rev-parse --show-toplevel)/README.md"
 for f in $(git ls-files 'src/*.py'); do head -1 "$f" | grep -q Copyright || echo "$f"; done
 for f in $(git ls-files); do git log -1 --format='%h %ad' -- "$f"; done
 wc -l $(git ls-files)

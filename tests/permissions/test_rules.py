@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.permissions.rules import parse_rule
-from agentcli.shell.parser.words import MAX_VALUES
+from agentcli.shell.parser.syntax_tree import MAX_VALUES
 from agentcli.shell.paths import PathPattern, is_protected
 from tests.support.tables import each_row
 

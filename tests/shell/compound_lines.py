@@ -229,6 +229,16 @@ COMPOUND_READ_ONLY += [
 ]
 
 COMPOUND_NOT_PROVEN = r"""
+cat /$(ls)
+for f in *; do cat "/$f"; done
+cd src && cat "$PWD/../../outside.txt"
+x=a.txt; (x=link); cat "$x"
+x=a.txt; true && x=link; cat "$x"
+x=a.txt; for i in 1 2; do cat "$x"; x=link; done
+x=a.txt; case a in a) x=link;; esac; cat "$x"
+x=link; for x in a.txt; do ls; done; cat "$x"
+for f in a.txt link; do cat $f; done
+for f in *link; do cat "$f"; done
 for d in $PWD; do ls $d/..; done
 for d in $PWD; do cat $d/../outside.txt; done
 for d in $HOME; do ls $d/..; done

@@ -107,7 +107,7 @@ def _by_part(part: CommandPart) -> list[str] | None:
     from agentcli.shell.commands.file_commands import part_changes
 
     written = [one.target for one in part.command.redirections if one.kind == "write"]
-    if part.unresolved or part.extended or not part.folders or part.command.expanded is not None:
+    if part.extended or not part.folders or part.command.expanded is not None:
         return None
     paths = [os.path.join(folder, target) for folder in part.folders for target in written]  # noqa: PTH118
     if part.objection is None:

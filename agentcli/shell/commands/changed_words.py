@@ -44,7 +44,7 @@ def counted_text(parts: Sequence[CommandPart | None]) -> str | None:
         taken = _is_taken(known, index)
         if only_read and not taken:
             continue
-        if part.unresolved or command.expanded is not None or command.others:
+        if command.expanded is not None:
             return None
         lines += [f"{name}={value}" for name, value in command.assignments]
         start = unwrapped(command.words).start

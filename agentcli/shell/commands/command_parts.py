@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.programs import folder_objection, own_program
 from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED
-from agentcli.shell.commands.word_values import NotResolved, depends_on_place, known_words, resolved
+from agentcli.shell.git_config import toplevel
 from agentcli.shell.parser.programs import (
     WRAPPERS,
     Words,
@@ -32,14 +33,12 @@ from agentcli.shell.parser.programs import (
 from agentcli.shell.parser.strict_parser import (
     CommandStep,
     NotPlain,
-    Redirection,
     Scope,
     SimpleCommand,
-    Variant,
     plain_commands,
     plain_steps,
 )
-from agentcli.shell.parser.words import NAME, NOT_KNOWN, NUMBER
+from agentcli.shell.parser.words import MARKED, NAME, NUMBER, TOPLEVEL
 from agentcli.shell.paths import expanded_pattern
 
 _MAX_WORDS = 400
@@ -74,10 +73,8 @@ class CommandPart:
 
     input_allowed: bool = False
     """Whether every file redirected to its input may be read without approval."""
-    unresolved: bool = False
-    """Whether the target of a redirection is unknown, so that no rule can cover it."""
-    known: tuple[str, ...] | None = None
-    """The words after all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if some stay unknown."""
+    has_unknown_words: bool = False
+    """Whether some of its words are known only at run time."""
     prints_names: bool = False
     """Whether its output consists of file names, for the next part."""
 
@@ -92,8 +89,6 @@ class CommandPart:
     def rule_texts(self) -> tuple[tuple[str, bool], ...]:
         """Texts that an allow rule may match, each with whether the rule must allow any further arguments."""
         command = self.command
-        if self.unresolved:
-            return ()
         fed = command.piped or command.concurrent or any(r.kind in ("text", "read") for r in command.redirections)
         if fed and runs_input(self.inner):
             return ((self.inner[0], True),)
@@ -105,8 +100,21 @@ class CommandPart:
 
 
 def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
-    steps = plain_steps(command)
+    steps = plain_steps(command, _variables(command, place))
     return steps if isinstance(steps, NotPlain) else tuple(_CommandAnalysis(place).parts(steps))
+
+
+_MOVES = lazy_pattern(r"\b(?:cd|pushd|popd)\b")
+
+
+def _variables(command: str, place: CommandContext) -> tuple[tuple[str, str], ...]:
+    """Environment variables with known values. Those that depend on the current folder are not known after a `cd`."""
+    known = {"HOME": place.home or os.environ.get("HOME", ""), "TMPDIR": place.temp}
+    if not _MOVES.search(command):
+        known["PWD"] = place.cwd
+    if TOPLEVEL in command and not _MOVES.search(command.removeprefix(f'cd "$({TOPLEVEL})"')):
+        known[TOPLEVEL] = toplevel(place.cwd) or ""
+    return tuple((name, value) for name, value in known.items() if value.startswith("/"))
 
 
 def runs_beside_others(command: str) -> bool:
@@ -118,7 +126,7 @@ def runs_beside_others(command: str) -> bool:
         start = unwrapped(part.words).start
         words = part.words[start:]
         plain = not part.assignments and all(r.kind in ("harmless", "text") for r in part.redirections)
-        plain = plain and part.expanded is None and not part.others
+        plain = plain and part.expanded is None
         fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
             words, part.globs
         )
@@ -136,7 +144,7 @@ def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
     if program in SCRIPT_PROGRAMS:
         return has_script(words[:first])
     # After their listing flags, the first name is the archive and all others are its members.
-    return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
+    return program in ANY_FILES or program in ("find", ":") or (program in ("unzip", "tar") and first > 1)
 
 
 class _CommandAnalysis:
@@ -194,20 +202,14 @@ class _CommandAnalysis:
                 self._certain = self._seen = self._likely = ()
             reason = reason or objection(inner)
         else:
-            for variant in command.variants if reason is None else ():
-                reason = reason or self._variant_objection(variant, wrapped, producer, folders)
-        try:
-            command = replace(command, redirections=self._redirections(command, folders))
-        except NotResolved as unresolved:
-            return CommandPart(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
+            globs = frozenset(index - start for index in command.globs if index >= start)
+            reason = reason or self._words_objection(inner, globs, wrapped, producer, folders)
         last = len(command.sources) if command.expanded is None else command.expanded
         text = " ".join(command.sources[start:last])
         extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
-        part = CommandPart(command, folders, reason, inner, text, extended, input_allowed)
-        if not wrapped.extended and not command.others:
-            known = known_words(Variant(command.words, command.globs), folders, self._place)
-            part = replace(part, known=known[start:] if known is not None else None)
+        is_unknown = wrapped.extended or any(map(MARKED.search, inner))
+        part = CommandPart(command, folders, reason, inner, text, extended, input_allowed, is_unknown)
         return replace(part, prints_names=self._prints_names(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
@@ -218,31 +220,33 @@ class _CommandAnalysis:
         found = (own_program(word, self._place) for word in dict.fromkeys(programs))
         return next((clause for clause in found if clause is not None), None)
 
-    def _variant_objection(
-        self, variant: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
+    def _words_objection(
+        self,
+        words: Words,
+        globs: frozenset[int],
+        wrapped: Wrapped,
+        producer: CommandPart | None,
+        folders: tuple[str, ...],
     ) -> str | None:
-        """Reason why one choice of variable values is not read-only in every folder where the part may run."""
-        start = wrapped.start
-        if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
-            return "the values of its variables are unknown"
-        inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
-        reason = None
-        has_names = wrapped.extended or any(NAME in word for word in inner.words)
+        """Reason why a command is not read-only in every folder where it may run."""
+        has_names = wrapped.extended or any(NAME in word for word in words)
         if has_names and any(map(self._place.in_scratch, folders)):
             return "the names in the temp folder are unknown"
         if wrapped.extended:
-            reason = self._names_objection(
-                "xargs", inner.words, is_listed=producer is not None and producer.prints_names
-            )
-        if reason is not None or not depends_on_place(inner):
-            return reason or self._known_objection(inner, folders)
-        try:
-            for folder in folders:
-                for one in resolved(inner, folder, self._seen, self._place):
-                    reason = reason or self._known_objection(one, (folder,))
-        except NotResolved as unresolved:
-            return str(unresolved)
-        return reason
+            is_listed = producer is not None and producer.prints_names
+            reason = self._names_objection("xargs", words, is_listed=is_listed)
+            if reason is not None:
+                return reason
+        reason = unknown_objection(words, contained=self._place.passes_names)
+        if reason is not None:
+            return reason
+        if words[0] == "exit" and len(words) == 2:
+            return None if words[1] == NUMBER else objection(words)
+        if words[0] in _NAMES_NO_FILES and not globs:
+            return objection(words)
+        if words[0] == "find" and "-exec" in words:
+            return self._find_objection(words, globs, folders)
+        return objection_here(words, globs, folders, self._place)
 
     def _names_objection(self, sender: str, command: Words, *, is_listed: bool) -> str | None:
         """Reason why a program may not receive names from `xargs` or `find -exec`."""
@@ -252,27 +256,13 @@ class _CommandAnalysis:
             return f"the names that {sender} passes to {command[0]} are unknown"
         return objection(given)
 
-    def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
-        words = variant.words
-        reason = unknown_objection(words, contained=self._place.passes_names)
-        if reason is not None:
-            return reason
-        if words[0] == "exit" and len(words) == 2:
-            return None if variant.words[1] == NUMBER else objection(words)
-        if words[0] in _NAMES_NO_FILES and not variant.globs:
-            return objection(words)
-        if words[0] == "find" and "-exec" in words:
-            return self._find_objection(variant, folders)
-        return objection_here(words, variant.globs, folders, self._place)
-
-    def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+    def _find_objection(self, words: Words, globs: frozenset[int], folders: tuple[str, ...]) -> str | None:
         """Reason for `find ROOTS FILTERS -exec COMMAND {} +`; for anything else with `-exec`, that of find itself."""
-        words = variant.words
         at = words.index("-exec")
         search, command = words[:at], words[at + 1 : -1]
         # A file name matched by a pattern could be an action of find, and so could words after another `+`.
         ends_with_names = len(command) > 1 and command[-1] == "{}" and command.count("{}") == 1
-        if variant.globs or words[-1] not in ("+", ";") or not ends_with_names or {"+", ";"} & set(command):
+        if globs or words[-1] not in ("+", ";") or not ends_with_names or {"+", ";"} & set(command):
             return objection(words)
         return (
             own_program(command[0], self._place)
@@ -286,7 +276,7 @@ class _CommandAnalysis:
         if not part.only_reads or len(part.inner) != len(part.command.words):
             return False
         if not part.command.piped:
-            return self._is_lister(part.known or part.inner, part.folders)
+            return self._is_lister(part.inner, part.folders)
         return producer is not None and producer.prints_names and keeps_lines(part.inner)
 
     def _is_lister(self, words: Words, folders: tuple[str, ...]) -> bool:
@@ -294,21 +284,6 @@ class _CommandAnalysis:
         lead anywhere, made by an earlier command."""
         named = (f"{folder}/{word}" if word[:1] != "/" else word for folder in folders for word in words[1:])
         return is_lister(words) and not any(map(self._place.in_scratch, named))
-
-    def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
-        """The redirections with `$PWD`, `$HOME` and `$TMPDIR` in file names replaced."""
-        found: list[Redirection] = []
-        for each in command.redirections:
-            target = each.target
-            if each.kind in ("read", "write") and depends_on_place(Variant((target,))):
-                names = {
-                    one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
-                }
-                if len(names) != 1:
-                    raise NotResolved(f"the redirection {each.text} cannot be checked")
-                target = names.pop()
-            found.append(replace(each, target=target) if target != each.target else each)
-        return tuple(found)
 
     def _assignment_objection(self, command: SimpleCommand, inner: Words) -> str | None:
         reason = None
@@ -331,10 +306,11 @@ class _CommandAnalysis:
         likely: list[str] = []
         reason = None
         beside = command.piped or command.feeds or command.concurrent or self._loops > 0
-        names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
-        if names is None:
+        name = words[-1] or "."
+        is_known = len(words) == 2 and name[0] != "-" and not MARKED.search(name)
+        if beside or command.globs or not of_the_shell or not is_known:
             reason = f"the target of `{' '.join(command.sources)}` is unknown"
-        for folder, name in names or ():
+        for folder in self._certain if reason is None else ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
             # Behind a link, the shell and the programs it starts disagree on `..`.
@@ -355,22 +331,6 @@ class _CommandAnalysis:
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
         self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
         return None
-
-    def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
-        """Start and target folders of a `cd`; None if unknown."""
-        found: list[tuple[str, str]] = []
-        try:
-            for folder in self._certain if length == 2 else ():
-                for variant in command.variants:
-                    for one in resolved(variant, folder, self._seen, self._place):
-                        name = one.words[-1]
-                        if len(one.words) != len(command.words) or name[:1] == "-" or NOT_KNOWN.search(name):
-                            return None
-                        # `cd ""` stays where it is.
-                        found.append((folder, name or "."))
-        except NotResolved:
-            return None
-        return found or None
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders

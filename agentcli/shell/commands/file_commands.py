@@ -48,7 +48,7 @@ class CommandChanges:
 
 def part_changes(part: CommandPart, folder: str) -> CommandChanges | None:
     start = len(part.command.words) - len(part.inner)
-    return file_changes(part.known or part.inner, folder, frozenset(index - start for index in part.command.globs))
+    return file_changes(part.inner, folder, frozenset(index - start for index in part.command.globs))
 
 
 def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> CommandChanges | None:
@@ -223,7 +223,7 @@ class EarlierEffects:
         if not redirected and not changes:
             return
         self._anything = True
-        plain = bool(part.folders) and not (changes and ((part.extended and part.known is None) or part.command.others))
+        plain = bool(part.folders) and not (changes and part.has_unknown_words)
         for folder in part.folders or ("/",):
             found = part_changes(part, folder) if changes else CommandChanges(())
             if program in _MOVES and changes:
@@ -242,7 +242,7 @@ class EarlierEffects:
         program = part.inner[0]
         if program in _USES_NO_FILES and not part.command.globs and not changes:
             return True
-        if part.command.globs or (part.extended and part.known is None):
+        if part.command.globs or part.has_unknown_words:
             return False
         if changes:
             return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES | _COPIES and not self._moved)

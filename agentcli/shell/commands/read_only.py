@@ -23,7 +23,7 @@ from agentcli.shell.commands.read_only_table import (
     Flags,
 )
 from agentcli.shell.parser.programs import harmless_assignment
-from agentcli.shell.parser.words import INTEGER, NAME, NOT_KNOWN, SOME, STREAM
+from agentcli.shell.parser.words import INTEGER, MARKED, NAME, SOME, STREAM
 
 _SED_TEXT = r"(?:[^\\\[;\n%s]|\\[1-9.swSW+?()])*"
 """Text between two delimiters without brackets, in which implementations of sed disagree about delimiters, and with
@@ -107,7 +107,7 @@ _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 def unknown_objection(words: Words, *, contained: bool) -> str | None:
     """Reason why words of unknown value may do harm; None if they cannot. `contained`: a sandbox keeps the command from
     writing, from the network and from secrets, so that names printed by another program do none."""
-    unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
+    unknown = [index for index, word in enumerate(words) if MARKED.search(word)]
     if not unknown:
         return None
     program, numbers = words[0], all(INTEGER.fullmatch(words[index]) for index in unknown)
@@ -137,9 +137,9 @@ def _takes_any(words: Words, index: int, *, contained: bool) -> bool:
     takes_files = has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES
     if word == STREAM:
         return program in READS_STREAMS and takes_files
-    # `$(…)/etc/passwd` and `../$(…)` name other files than those that were printed.
-    stays = NAME in word and ".." not in word.split("/") and not word.startswith(f"{NAME}/")
-    return contained and stays and not NOT_KNOWN.search(word.replace(NAME, "")) and (takes_files or program == "git")
+    # `$(…)/etc/passwd`, `/$(…)` and `../$(…)` name other files than those that were printed.
+    stays = NAME in word and ".." not in word.split("/") and not word.startswith((f"{NAME}/", "/"))
+    return contained and stays and not MARKED.search(word.replace(NAME, "")) and (takes_files or program == "git")
 
 
 def _is_plain_test(arguments: Words) -> bool:

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from agentcli.shell.parser.programs import prints_names
 from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
-from agentcli.shell.parser.syntax_tree import MAX_VALUES, descendants, shortened, text_of
+from agentcli.shell.parser.syntax_tree import descendants, shortened, text_of
 from agentcli.shell.parser.words import (
     INTEGER,
     NAME,
-    NEW_TEMP_FILE,
     NUMBER,
-    PWD,
-    TOPLEVEL,
     UNKNOWN,
-    Alternative,
+    Expanded,
     Refused,
     Variables,
     check_visible,
@@ -25,8 +22,6 @@ from agentcli.shell.parser.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tree_sitter import Node
 
     from agentcli.shell.parser.simple_commands import Cursor
@@ -45,80 +40,49 @@ _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"
 class Expansions:
     def __init__(self, walk: Cursor) -> None:
         self._walk = walk
-        self.variables = Variables()
+        self.variables = Variables(walk.place)
         self._sets_unseen: bool | None = None
-        self._overflowed = ""
-        """A variable with too many values in the word that is read."""
 
-    def assign(self, name: str, values: Iterable[str]) -> None:
-        self.variables.assign(name, values)
-
-    def read(self, node: Node, *, assigned: bool) -> list[Alternative]:
+    def read(self, node: Node, *, assigned: bool) -> Expanded:
         outermost = {each.start_byte + _blanks(each): each for each in _outermost(node)}
-        text = text_of(node)
-        self._overflowed = ""
-        try:
-            return read_expanded(text, node.start_byte, outermost, self._evaluate, assigned=assigned)
-        except Refused:
-            if self._overflowed:
-                raise Refused(f"${self._overflowed} has more than {MAX_VALUES} values") from None
-            raise
+        return read_expanded(text_of(node), node.start_byte, outermost, self._evaluate, assigned=assigned)
 
-    def _evaluate(self, node: Node) -> list[str]:
+    def enter_loop(self, loop: Node) -> None:
+        """Make variables uncertain that the loop assigns: their values apply in its next iteration."""
+        for name, value in self.variables.values.items():
+            assigning = [node for node in descendants(loop) if _assigns(node, name)]
+            if assigning:
+                counts = INTEGER.fullmatch(value) and all(map(_is_counted, assigning))
+                self.variables.values[name] = NUMBER if counts else UNKNOWN
+
+    def _evaluate(self, node: Node) -> str:
         text = text_of(node).strip(" \t\n")
         if node.type == "command_substitution":
-            return [self._substitution(node, text)]
+            return self._substitution(node, text)
         if node.type == "arithmetic_expansion":
-            return [self._arithmetic(node, text)]
+            return self._arithmetic(node, text)
         if text in ("$?", "$#", "$$"):
-            return [NUMBER]
+            return NUMBER
         length = _LENGTH.fullmatch(text)
         if length is not None:
             self._lookup(length[1], node)
-            return [NUMBER]
+            return NUMBER
         trimmed = _TRIMMED.fullmatch(text)
         if trimmed is not None:
             self._lookup(trimmed[1], node)
-            return [UNKNOWN]
+            return UNKNOWN
         found = _VARIABLE.fullmatch(text)
         if found is None:
             raise Refused(f"the value of {shortened(text)} is unknown")
         return self._lookup(found["braced"] or found["bare"], node)
 
-    def _lookup(self, name: str, node: Node) -> list[str]:
+    def _lookup(self, name: str, node: Node) -> str:
         if self._sets_unseen is None:
             self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
-        values = self.variables.lookup(name)
-        self._overflowed = name if name in self.variables.overflowed else self._overflowed
-        if values is None or self._sets_unseen:
+        value = self.variables.lookup(name)
+        if value is None or self._sets_unseen:
             raise Refused(f"the value of {shortened(text_of(node).strip())} is unknown")
-        return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
-
-    def _assigned_later(self, name: str, use: Node) -> list[str]:
-        """Values assigned later in the same loop, which apply in its next iteration."""
-        loop = use.parent
-        outermost = None
-        while loop is not None:
-            if loop.type in ("for_statement", "while_statement"):
-                outermost = loop
-            loop = loop.parent
-        if outermost is None:
-            return []
-        found: list[str] = []
-        for node in descendants(outermost):
-            if node.end_byte < use.start_byte or not _assigns(node, name):
-                continue
-            # The loop header has already set the values used in its body.
-            if (
-                node.type == "for_statement"
-                and node.start_byte < use.start_byte
-                and node.children[-1].start_byte < use.start_byte
-            ):
-                continue
-            value = node.child_by_field_name("value")
-            counted = value is not None and value.type == "arithmetic_expansion" and node.type == "variable_assignment"
-            found.append(NUMBER if counted else UNKNOWN)
-        return list(dict.fromkeys(found))
+        return value
 
     def _arithmetic(self, node: Node, text: str) -> str:
         found = _ARITHMETIC.fullmatch(text)
@@ -126,7 +90,7 @@ class Expansions:
             raise Refused("the arithmetic cannot be checked")
         for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
             # Arithmetic evaluates the variable's value too, which may contain commands in a subscript.
-            if not all(map(INTEGER.fullmatch, self._lookup(name, node))):
+            if not INTEGER.fullmatch(self._lookup(name, node)):
                 raise Refused(f"{name} is used in arithmetic and may not be a number")
         return NUMBER
 
@@ -167,8 +131,7 @@ class Expansions:
             if writes:
                 raise Refused("the process substitution writes a file")
 
-    @staticmethod
-    def _printed(steps: list[SimpleCommand | Scope]) -> str:
+    def _printed(self, steps: list[SimpleCommand | Scope]) -> str:
         inside = steps[1:-1]
         parts = [step for step in inside if isinstance(step, SimpleCommand)]
         if len(parts) != len(inside) or not parts or any(part.joint != "|" for part in parts[1:]):
@@ -176,7 +139,7 @@ class Expansions:
         last = parts[-1]
         if prints_names(parts):
             return NAME
-        if last.others or last.globs:
+        if last.globs:
             return UNKNOWN
         redirections = [each for each in last.redirections if each.kind != "harmless"]
         if len(parts) == 1 and last.words == ("cat",) and [each.kind for each in redirections] == ["text"]:
@@ -184,9 +147,7 @@ class Expansions:
             if value != UNKNOWN:
                 check_visible(value)
             return value
-        value = printed_value(last.words)
-        of_the_place = value in (PWD, TOPLEVEL, NEW_TEMP_FILE)
-        return UNKNOWN if of_the_place and len(parts) > 1 else value
+        return printed_value(last.words, self._walk.place if len(parts) == 1 else {})
 
 
 def _blanks(node: Node) -> int:
@@ -218,6 +179,11 @@ def _assigns(node: Node, name: str) -> bool:
             return "read" in words and name in words
         case _:
             return False
+
+
+def _is_counted(node: Node) -> bool:
+    value = node.child_by_field_name("value")
+    return node.type == "variable_assignment" and value is not None and value.type == "arithmetic_expansion"
 
 
 def _sets_variables(node: Node) -> bool:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.shell.parser.expansions import Expansions
 from agentcli.shell.parser.programs import harmless_assignment
-from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, Scope, SimpleCommand, Variant
+from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, Scope, SimpleCommand
 from agentcli.shell.parser.syntax_tree import shortened, text_of
-from agentcli.shell.parser.words import MARKED, STREAM, UNKNOWN, Alternative, Refused, Word, is_own_name, read_word
+from agentcli.shell.parser.words import (
+    MARKED,
+    STREAM,
+    TOPLEVEL,
+    UNKNOWN,
+    Expanded,
+    Refused,
+    Word,
+    is_own_name,
+    read_word,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +68,8 @@ _WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
 class Cursor:
     source: bytes
     root: Node
+    place: Mapping[str, str]
+    """See `Variables.place`."""
     steps: list[CommandStep] = field(default_factory=list)
     joint: Joint = ""
     position: int = 0
@@ -91,7 +102,7 @@ class Cursor:
     def nested(self, kind: Literal["subshell", "branch", "loop"]) -> Iterator[None]:
         """A nested command list: its assignments are uncertain afterwards, and it must be complete."""
         variables = self.expansions.variables
-        joint, started, defined, looped = self.joint, self.started, set(variables.defined), self.looped
+        joint, started, before, looped = self.joint, self.started, variables.state(), self.looped
         self.joint, self.started, self.looped = "", False, looped or kind == "loop"
         self.steps.append(Scope(kind, begins=True))
         yield
@@ -99,7 +110,7 @@ class Cursor:
             raise Refused("it is incomplete")
         self.steps.append(Scope(kind, begins=False))
         self.joint, self.started, self.looped = joint, started, looped
-        variables.defined = defined
+        variables.return_to(before)
 
     def gap_before(self, node: Node) -> bytes:
         return self.source[self.position : node.start_byte]
@@ -115,7 +126,6 @@ class Cursor:
 
 _PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MAX_VARIANTS = 32
 _BRACES = re.compile(
     r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
 )
@@ -131,19 +141,25 @@ class SimpleCommands(Cursor):
         """Read one redirection; see `redirections`."""
         raise NotImplementedError
 
-    def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
-        """All possible expansions of one source word."""
+    def word(self, node: Node, *, assigned: bool = False) -> Expanded:
+        """The expansion of one source word."""
         if node.type == "process_substitution" and not assigned:
             self.expansions.stream(node)
-            return [(Word(STREAM),)]
+            return (Word(STREAM),)
         braces = _BRACES.fullmatch(text_of(node)) if not assigned else None
         if braces is not None and self._is_literal(node):
             texts = (f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(","))
-            return [tuple(Word(text, re.search(r"[*?]", text) is not None) for text in texts if text)]
+            return tuple(Word(text, re.search(r"[*?]", text) is not None) for text in texts if text)
         if self._is_literal(node):
             value, glob = read_word(text_of(node))
-            return [(Word(value, glob and not assigned),)]
-        return self.expansions.read(node, assigned=assigned)
+            return (Word(value, glob and not assigned),)
+        expanded = self.expansions.read(node, assigned=assigned)
+        if TOPLEVEL in self.place and text_of(node) == f'"$({TOPLEVEL})"':
+            return (Word(self.place[TOPLEVEL]),)
+        temp = self.place.get("TMPDIR")
+        if temp and any(temp in word.text and ".." in word.text for word in expanded):
+            raise Refused("the folders above the temp folder are unknown")
+        return expanded
 
     def _is_literal(self, node: Node) -> bool:
         """Whether a word consists only of literals; raises for anything but words, quoted literals and expansions."""
@@ -160,7 +176,7 @@ class SimpleCommands(Cursor):
         return literal
 
     def _command(self, node: Node) -> SimpleCommand:
-        found: list[list[Alternative]] = []
+        found: list[Expanded] = []
         sources: list[str] = []
         assignments: list[tuple[str, str]] = []
         redirections: list[Redirection] = []
@@ -185,37 +201,31 @@ class SimpleCommands(Cursor):
             self.position = child.end_byte
         if not found:
             raise Refused("the assignment cannot be checked")
-        first, *others = _variants(found)
-        if first.words[0] == "read":
-            self._read(first, others, assignments)
+        words, globs = _flattened(found)
+        if words[0] == "read":
+            self._read(words, assignments)
             assignments = []
         return SimpleCommand(
-            first.words,
+            words,
             tuple(sources),
-            first.globs,
+            globs,
             joint,
             assignments=tuple(assignments),
             redirections=tuple(redirections),
-            others=tuple(others),
             concurrent=self.concurrent,
             looped=self.looped,
             expanded=next((index for index, each in enumerate(found) if _is_expanded(each)), None),
         )
 
-    def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
+    def _read(self, command: tuple[str, ...], assignments: list[tuple[str, str]]) -> None:
         """Handle `read`, which sets variables to unknown input. An `IFS` for this command alone has no other effect."""
-        words = list(first.words[1:])
+        words = list(command[1:])
         while words and words[0] in ("-r", "-d"):
             del words[: 2 if words[0] == "-d" else 1]
-        if (
-            others
-            or any(name != "IFS" for name, _value in assignments)
-            or not all(map(is_own_name, words))
-            or not words
-        ):
+        if any(name != "IFS" for name, _value in assignments) or not all(map(is_own_name, words)) or not words:
             raise Refused("the arguments of read cannot be checked")
         for name in words:
-            self.expansions.assign(name, [UNKNOWN])
+            self.expansions.variables.assign(name, UNKNOWN)
 
     def _prefix(self, node: Node) -> tuple[str, str]:
         """An assignment for one command only."""
@@ -237,12 +247,10 @@ class SimpleCommands(Cursor):
             if written and (value is None or text_of(value) != written):
                 raise refusal(each)
             self.position = each.start_byte + len(name) + 1
-            alternatives = self.word(value, assigned=True) if value is not None and written else [(Word(""),)]
-            values = [alternative[0].text for alternative in alternatives]
-            harmless = all(harmless_assignment(name, text) for text in values)
-            if not is_own_name(name) and not harmless:
+            text = self.word(value, assigned=True)[0].text if value is not None and written else ""
+            if not is_own_name(name) and not harmless_assignment(name, text):
                 raise refusal(each)
-            self.expansions.assign(name, values)
+            self.expansions.variables.assign(name, text)
             self.position = each.end_byte
         self.joint, self.started = "", True
 
@@ -260,7 +268,7 @@ class SimpleCommands(Cursor):
             name, value = self._prefix(child)
             if not harmless_assignment(name, value):
                 raise refusal(child)
-            self.expansions.assign(name, [value])
+            self.expansions.variables.assign(name, value)
             words.append(f"{name}={value}")
             sources.append(text_of(child))
             self.position = child.end_byte
@@ -270,7 +278,7 @@ class SimpleCommands(Cursor):
 
     def _test(self, node: Node) -> SimpleCommand:
         """Read `[ … ]`: an expression in the grammar, but ordinary words for the shell."""
-        found: list[list[Alternative]] = []
+        found: list[Expanded] = []
         sources: list[str] = []
         for leaf in _test_leaves(node):
             if self.position != leaf.start_byte and not found:
@@ -278,14 +286,14 @@ class SimpleCommands(Cursor):
             self.skip(leaf.start_byte, blank=bool(found))
             text = text_of(leaf)
             if text in ("[", "]", "!", "=", "!=", "=="):
-                alternatives: list[Alternative] = [(Word(text),)]
+                expanded: Expanded = (Word(text),)
             elif leaf.is_named and leaf.type != "test_operator":
-                alternatives = self.word(leaf)
+                expanded = self.word(leaf)
             else:
-                alternatives = [(Word(read_word(text)[0]),)]
-            if any(word.glob for alternative in alternatives for word in alternative):
+                expanded = (Word(read_word(text)[0]),)
+            if any(word.glob for word in expanded):
                 raise Refused("the pattern in [ … ] cannot be checked")
-            found.append(alternatives)
+            found.append(expanded)
             sources.append(text)
             self.position = leaf.end_byte
         if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
@@ -294,7 +302,7 @@ class SimpleCommands(Cursor):
 
     def _double_test(self, node: Node) -> SimpleCommand:
         """Read `[[ … ]]` as words; `read_only` checks operators and operands."""
-        found: list[list[Alternative]] = []
+        found: list[Expanded] = []
         sources: list[str] = []
         for leaf in _test_leaves(node):
             text = text_of(leaf)
@@ -302,54 +310,39 @@ class SimpleCommands(Cursor):
             if leaf.type == "regex":
                 if not re.fullmatch(r"[\w.^*+?\[\]/:,\\-]+\$?", text):
                     raise refusal(node)
-                alternatives: list[Alternative] = [(Word(text),)]
+                found.append((Word(text),))
             elif leaf.is_named and leaf.type != "test_operator":
                 # `[[` does not split words or expand file names; patterns match text.
-                alternatives = self.word(leaf, assigned=True)
+                found.append(self.word(leaf, assigned=True))
             else:
-                alternatives = [(Word(text),)]
-            found.append(alternatives)
+                found.append((Word(text),))
             sources.append(text)
             self.position = leaf.end_byte
         if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
             raise refusal(node)
         return self._tested(found, sources)
 
-    def _tested(self, found: list[list[Alternative]], sources: list[str]) -> SimpleCommand:
-        first, *others = _variants(found)
-        return SimpleCommand(
-            first.words,
-            tuple(sources),
-            joint=self.joint,
-            others=tuple(others),
-            concurrent=self.concurrent,
-            looped=self.looped,
-        )
+    def _tested(self, found: list[Expanded], sources: list[str]) -> SimpleCommand:
+        words, _globs = _flattened(found)
+        return SimpleCommand(words, tuple(sources), joint=self.joint, concurrent=self.concurrent, looped=self.looped)
 
 
-def _is_expanded(alternatives: list[Alternative]) -> bool:
-    """Whether a word has several values, or one that the command text alone does not determine."""
-    return len(alternatives) != 1 or len(alternatives[0]) != 1 or MARKED.search(alternatives[0][0].text) is not None
+def _is_expanded(words: Expanded) -> bool:
+    """Whether a source word became several, or one that the command text alone does not determine."""
+    return len(words) != 1 or MARKED.search(words[0].text) is not None
 
 
-def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
+def _shown(source: str, words: Expanded, node: Node) -> str:
     """The word as rules and the user see it: its value if certain, else as written."""
     if node.type in ("word", "number", "raw_string", "command_name") or ("$" not in source and "`" not in source):
         return source
-    if _is_expanded(alternatives) or alternatives[0][0].glob:
-        return source
-    return shlex.quote(alternatives[0][0].text)
+    return source if _is_expanded(words) or words[0].glob else shlex.quote(words[0].text)
 
 
-def _variants(words: list[list[Alternative]]) -> list[Variant]:
-    found: list[Variant] = []
-    for choice in product(*words):
-        if len(found) >= _MAX_VARIANTS:
-            raise Refused("its variables have too many possible values to check")
-        flat = [word for alternative in choice for word in alternative]
-        globs = frozenset(index for index, word in enumerate(flat) if word.glob)
-        found.append(Variant(tuple(word.text for word in flat), globs))
-    return list(dict.fromkeys(found))
+def _flattened(found: list[Expanded]) -> tuple[tuple[str, ...], frozenset[int]]:
+    """All words, and the indexes of those that are patterns."""
+    flat = [word for expanded in found for word in expanded]
+    return tuple(word.text for word in flat), frozenset(index for index, word in enumerate(flat) if word.glob)
 
 
 def _assignment(node: Node) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives the structure, and
 every byte is checked a second time: each word is parsed independently, and only blanks may separate words. If the
-grammar and bash disagree, one of the two checks refuses. Control flow is not followed: every command in a loop or a
-branch counts, with every value that its variables may have.
+grammar and bash disagree, one of the two checks refuses. Control flow is not followed: every command in a branch
+counts, and those of a `for` loop once for each of its words.
 """
 
 from __future__ import annotations
@@ -27,19 +27,11 @@ class Redirection:
 
 
 @frozen
-class Variant:
-    """The words of a command for one combination of variable values."""
-
-    words: tuple[str, ...]
-    globs: frozenset[int] = frozenset()
-
-
-@frozen
 class SimpleCommand:
     """One part of a compound command."""
 
     words: tuple[str, ...]
-    """The words without quotes, and with markers (see `values`) for parts known only at run time."""
+    """The words without quotes, and with markers (see `words`) for parts known only at run time."""
     sources: tuple[str, ...]
     """The same words as written."""
     globs: frozenset[int] = frozenset()
@@ -50,8 +42,6 @@ class SimpleCommand:
     """Whether its output is piped into the next part."""
     assignments: tuple[tuple[str, str], ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    others: tuple[Variant, ...] = ()
-    """Variants with other values of its variables."""
     expanded: int | None = None
     """Index in `sources` of the first word whose value the command text alone does not determine."""
     concurrent: bool = False
@@ -67,10 +57,6 @@ class SimpleCommand:
     @property
     def piped(self) -> bool:
         return self.joint == "|"
-
-    @property
-    def variants(self) -> tuple[Variant, ...]:
-        return (Variant(self.words, self.globs), *self.others)
 
 
 @frozen
@@ -96,8 +82,12 @@ def plain_commands(command: str) -> tuple[SimpleCommand, ...] | NotPlain:
     return steps if isinstance(steps, NotPlain) else tuple(s for s in steps if isinstance(s, SimpleCommand))
 
 
+Variables = tuple[tuple[str, str], ...]
+"""Names and values of environment variables."""
+
+
 @functools.lru_cache(maxsize=128)
-def plain_steps(command: str) -> tuple[CommandStep, ...] | NotPlain:
+def plain_steps(command: str, variables: Variables = ()) -> tuple[CommandStep, ...] | NotPlain:
     """The parts and their scopes. Cached, because each call checks its command several times."""
     if has_control_characters(command):
         return NotPlain("it contains control characters")
@@ -106,7 +96,7 @@ def plain_steps(command: str) -> tuple[CommandStep, ...] | NotPlain:
         return NotPlain(root)
     from agentcli.shell.parser.walk import CommandWalk, Refused
 
-    walk = CommandWalk(command.encode(), root)
+    walk = CommandWalk(command.encode(), root, dict(variables))
     try:
         walk.statements(root)
         return walk.finished()

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.shell.parser.simple_commands import SimpleCommands, refusal
 from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, SimpleCommand
-from agentcli.shell.parser.syntax_tree import text_of
+from agentcli.shell.parser.syntax_tree import MAX_VALUES, text_of
 from agentcli.shell.parser.words import (
-    MATCH,
-    MATCH_END,
+    MARKED,
+    NAME,
     NUMBER,
-    UNDECIDED,
     UNKNOWN,
-    Alternative,
     Refused,
     Word,
     check_visible,
@@ -109,13 +107,10 @@ class Redirections(SimpleCommands):
                 raise Refused(f"the redirection {text} cannot be checked")
             return target
         child = node.child_by_field_name("destination")
-        alternatives = self.word(child) if child is not None and text_of(child) == destination else []
-        if len(alternatives) != 1 or len(alternatives[0]) != 1 or alternatives[0][0].glob:
+        words = self.word(child) if child is not None and text_of(child) == destination else ()
+        if len(words) != 1 or words[0].glob or not words[0].text or MARKED.search(words[0].text):
             raise Refused(f"the redirection {text} cannot be checked")
-        target = alternatives[0][0].text
-        if not target or UNDECIDED.search(target):
-            raise Refused(f"the redirection {text} cannot be checked")
-        return target
+        return words[0].text
 
     def _herestring(self, node: Node) -> Redirection:
         operator, word = node.children[0], node.children[-1]
@@ -168,13 +163,7 @@ class Redirections(SimpleCommands):
         last = self.steps[-1]
         if not re.fullmatch(rb"[ \t]+-[ \t]+", self.source[self.position : operator.start_byte]):
             return
-        if (
-            compound
-            or not isinstance(last, SimpleCommand)
-            or last.expanded is not None
-            or last.others
-            or last.redirections
-        ):
+        if compound or not isinstance(last, SimpleCommand) or last.expanded is not None or last.redirections:
             raise Refused("its syntax cannot be checked")
         self.steps[-1] = replace(last, words=(*last.words, "-"), sources=(*last.sources, "-"))
         self.position = operator.start_byte
@@ -199,6 +188,7 @@ def _heredoc_text(source: bytes, start: int, name: bytes, *, strip_tabs: bool) -
 
 __all__ = ["CommandWalk", "Refused"]
 
+_MAX_STEPS = 400
 _JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", ";": ";", "|": "|", "\n": ";"}
 
 
@@ -267,7 +257,7 @@ class CommandWalk(Redirections):
     def _list(self, node: Node) -> None:
         """Read a list. After `||`, assignments by commands before it are uncertain."""
         variables = self.expansions.variables
-        before: set[str] | None = None
+        before: tuple[set[str], dict[str, str]] | None = None
         operands = _operands(node)
         leading, self.leading = (self.leading if self.leading and self.leading[0] == node.id else None), None
         concurrent = self.concurrent
@@ -276,15 +266,15 @@ class CommandWalk(Redirections):
                 self.concurrent = concurrent if child is operands[-1] else leading[1]
             self.statements(node, [child])
             if before is None:
-                before = set(variables.defined)
+                before = variables.state()
             elif not child.is_named and text_of(child) == "||":
-                variables.defined = set(before)
+                variables.return_to(before)
         if before is not None:
-            variables.defined = before
+            variables.return_to(before)
 
     def _pipeline(self, node: Node) -> None:
         variables = self.expansions.variables
-        defined, concurrent = set(variables.defined), self.concurrent
+        before, concurrent = variables.state(), self.concurrent
         # It is only clear what runs concurrently if every part is a command without substitutions.
         self.concurrent = concurrent or any(
             child.is_named and (child.type != "command" or re.search(rb"[$<]\(|`", child.text or b"") is not None)
@@ -297,7 +287,7 @@ class CommandWalk(Redirections):
         for child in node.children:
             self.statements(node, [child])
             # Each part of a pipeline runs in its own subshell.
-            variables.defined = set(defined)
+            variables.return_to(before)
         self.concurrent = concurrent
 
     def _append(self, part: SimpleCommand) -> None:
@@ -422,7 +412,7 @@ class CommandWalk(Redirections):
         self.skip(children[1].start_byte, blank=True)
         self.position = children[1].end_byte
         self.token(children[2], "in")
-        values: list[str] = []
+        words: list[Word] = []
         ended = False
         for child in children[3:-1]:
             if not child.is_named:
@@ -432,21 +422,39 @@ class CommandWalk(Redirections):
             if ended:
                 raise refusal(node)
             self.skip(child.start_byte, blank=True)
-            for alternative in self._loop_words(child):
-                values += (f"{MATCH}{word.text}{MATCH_END}" if word.glob else word.text for word in alternative)
+            is_range = re.fullmatch(r"\{\d+\.\.\d+\}", text_of(child))
+            words += (Word(NUMBER),) if is_range else self.word(child)
             self.position = child.end_byte
         if not ended and b"\n" not in self.gap_before(body):
             raise refusal(node)
         self.skip(body.start_byte, wide=True)
-        defined = set(self.expansions.variables.defined)
-        self.expansions.assign(name, values)
-        self._body(body, "do", "done", "loop")
-        self.expansions.variables.defined = defined
+        self._iterate(node, name, words)
 
-    def _loop_words(self, node: Node) -> list[Alternative]:
-        if node.type in ("brace_expression", "concatenation") and re.fullmatch(r"\{\d+\.\.\d+\}", text_of(node)):
-            return [(Word(NUMBER),)]
-        return self.word(node)
+    def _iterate(self, node: Node, name: str, words: list[Word]) -> None:
+        """Read the body of a loop once for each of its words. Names that a pattern matches are unknown, so the pattern
+        itself is checked like the argument of a command."""
+        patterns = tuple(word.text for word in words if word.glob)
+        if patterns:
+            sources = (self.source[node.start_byte : self.position].decode().strip(),)
+            self._append(SimpleCommand((":", *patterns), sources, frozenset(range(1, len(patterns) + 1))))
+        values = dict.fromkeys(NAME if word.glob else word.text for word in words) or {UNKNOWN: None}
+        if len(values) > MAX_VALUES:
+            raise Refused(f"${name} has more than {MAX_VALUES} values")
+        variables, body, start = self.expansions.variables, node.children[-1], self.position
+        before = variables.state()
+        seen: set[tuple[CommandStep, ...]] = set()
+        for value in values:
+            self.position, count = start, len(self.steps)
+            self.expansions.enter_loop(body)
+            variables.assign(name, value)
+            self._body(body, "do", "done", "loop")
+            steps = tuple(self.steps[count:])
+            if steps in seen:
+                del self.steps[count:]
+            seen.add(steps)
+            if len(self.steps) > _MAX_STEPS:
+                raise Refused("its loops have too many values to check")
+        variables.return_to(before)
 
     def _while(self, node: Node) -> None:
         """Read `while read …`, the only accepted form: with another condition the loop may never end."""
@@ -459,16 +467,17 @@ class CommandWalk(Redirections):
             raise Refused("the loop may never end")
         self.token(node.children[0], "while")
         variables = self.expansions.variables
-        before = set(variables.defined)
+        before = variables.state()
+        self.expansions.enter_loop(node)
         with self.nested("loop"):
             self.statements(node, node.children[1:-1])
             if self.joint != ";" and b"\n" not in self.gap_before(body):
                 raise Refused("it is incomplete")
-            defined = set(variables.defined)
-        variables.defined = defined
+            read = set(variables.defined)
+        variables.defined = read
         self.skip(body.start_byte, wide=True)
         self._body(body, "do", "done", "loop")
-        variables.defined = before
+        variables.return_to(before)
 
     def _case(self, node: Node) -> None:
         subject, keyword = node.children[1], node.children[2]

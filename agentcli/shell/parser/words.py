@@ -1,8 +1,7 @@
-"""Values of shell variables, as far as the command text determines them.
+"""Words of a command, and values of shell variables as far as the command text determines them.
 
 In a value, characters of the private use area stand for parts known only at run time. No word of a command can contain
-such a character: `words` refuses them. Assignments are collected regardless of control flow, so a variable has every
-value that any earlier assignment could have given it.
+such a character: `check_visible` refuses them. A variable has one value; where it may have several, it is unknown.
 
 Words are parsed independently of the grammar, which is used only to find the end of an expansion.
 """
@@ -11,14 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.parser.syntax_tree import MAX_VALUES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,35 +26,20 @@ NUMBER = "\ue001"
 """An integer, possibly negative."""
 SOME = "\ue002"
 """Text without pattern characters; any number of words if unquoted."""
-PWD, HOME, TEMP = "\ue003", "\ue004", "\ue005"
-"""`$PWD`, `$HOME` and `$TMPDIR` of the command's context."""
-UNQUOTED = "\ue006"
-"""Precedes an unquoted value of the context, which must be one plain word."""
-MATCH, MATCH_END = "\ue007", "\ue008"
-"""Enclose a pattern; together they stand for one of the names that it matches."""
 STREAM = "\ue00a"
 """The path that the shell substitutes for `<(…)`."""
 NAME = "\ue00b"
-"""Names of files or revisions that a command of the same text prints; any number of words if unquoted. Where a sandbox
-contains the command, read-only programs may have any."""
-TOPLEVEL = "\ue00e"
-"""Output of `git rev-parse --show-toplevel`: the folder of the repository, or nothing if git fails."""
-
+"""Names of files or revisions that a command or pattern of the same text gives; any number of words if unquoted. Where
+a sandbox contains the command, read-only programs may have any."""
+TOPLEVEL = "git rev-parse --show-toplevel"
+"""This command's output is one of the known values of the place, and used only if it is a whole word."""
 MARKED = lazy_pattern("[\ue000-\ue00f]")
-NOT_KNOWN = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{STREAM}{NAME}]")
-OF_THE_PLACE = lazy_pattern(f"[{PWD}{HOME}{TEMP}{MATCH}{TOPLEVEL}]")
-VARIES = lazy_pattern(f"[{MATCH}{TOPLEVEL}]")
-"""Values that depend on files, which an earlier part of the command may change."""
-ONE_WORD = lazy_pattern(
-    f"{MATCH}[^{MATCH_END}]*{MATCH_END}|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{NAME}{TOPLEVEL}]"
-)
+_ONE_WORD = lazy_pattern(f"[{NUMBER}{SOME}{NAME}]")
 """Values that stay one word if unquoted, or are marked as any number of words."""
-UNDECIDED = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{STREAM}{NAME}{TOPLEVEL}]")
-"""Values that cannot be part of a pattern or of a redirection target."""
 PLAIN_TEXT = lazy_pattern(r"[A-Za-z0-9_\-./:,+@%=^#]*")
 INTEGER = lazy_pattern(rf"-?\d{{1,18}}|{NUMBER}")
 
-_FROM_THE_PLACE = {"PWD": PWD, "HOME": HOME, "TMPDIR": TEMP}
+_FROM_THE_PLACE = frozenset({"PWD", "HOME", "TMPDIR"})
 _NUMBERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "SHLVL"})
 _NO_SECRETS = frozenset({"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PATH", "HOSTNAME", "OSTYPE", "HOSTTYPE"}) | {
     *("VIRTUAL_ENV", "BASH_VERSION", "MACHTYPE", "COLUMNS", "LINES"),
@@ -79,46 +61,52 @@ def is_own_name(name: str) -> bool:
 
 @dataclass
 class Variables:
-    values: dict[str, list[str]] = field(default_factory=dict)
+    place: Mapping[str, str]
+    """Values of `PWD`, `HOME` and `TMPDIR`, as far as they are known."""
+    values: dict[str, str] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
     """Names certainly assigned by now, so that the environment's value no longer applies."""
-    overflowed: set[str] = field(default_factory=set)
-    """Names with more values than are tracked."""
 
-    def assign(self, name: str, values: Iterable[str]) -> None:
-        known = self.values.setdefault(name, [])
-        for value in values:
-            if value not in known:
-                known.append(value)
-        if len(known) > MAX_VALUES:
-            known[:] = [UNKNOWN]
-            self.overflowed.add(name)
+    def assign(self, name: str, value: str) -> None:
+        self.values[name] = value
         self.defined.add(name)
 
-    def lookup(self, name: str) -> list[str] | None:
-        """Every value that the variable may have; None if one is unknown or must not be shown."""
+    def lookup(self, name: str) -> str | None:
+        """The value of a variable, if need be `UNKNOWN`; None if it may be one of the environment's that must not be
+        shown."""
         if name in self.defined:
             return self.values[name]
         if name in self.values:
             return None
         if name in _FROM_THE_PLACE:
-            return [_FROM_THE_PLACE[name]]
+            return self.place.get(name, UNKNOWN)
         if name in _NUMBERS:
-            return [NUMBER]
-        return [SOME] if name in _NO_SECRETS else None
+            return NUMBER
+        return SOME if name in _NO_SECRETS else None
+
+    def state(self) -> tuple[set[str], dict[str, str]]:
+        return set(self.defined), dict(self.values)
+
+    def return_to(self, state: tuple[set[str], dict[str, str]]) -> None:
+        """Make all assignments since this state uncertain."""
+        self.defined = set(state[0])
+        for name in self.defined:
+            if self.values[name] != state[1][name]:
+                both = INTEGER.fullmatch(self.values[name]) and INTEGER.fullmatch(state[1][name])
+                self.values[name] = NUMBER if both else UNKNOWN
 
 
 # ------------------------------------------------------------------------------- the output of a command substitution
 
-NEW_TEMP_FILE = f"{TEMP}/tmp.XXXXXXXXXX"  # noqa: S108 - in the session's own folder
-"""The output of `mktemp`, with placeholders for its random letters."""
+_NEW_TEMP_FILE = "tmp.XXXXXXXXXX"
+"""The name that `mktemp` makes, with placeholders for its random letters."""
 _PRINTS_PLAIN_TEXT = frozenset({"date", "whoami", "hostname", "uname", "arch", "seq", "id", "pwd", "nproc", "expr"})
 _REVISIONS = frozenset({"merge-base", "rev-list", "rev-parse", "describe", "symbolic-ref"})
 _HASH_FORMAT = lazy_pattern(r"--(?:format|pretty)=(?:t?format:)?%[hH]")
 
 
-def printed_value(words: tuple[str, ...]) -> str:
-    """The output of a command that is the only one in its substitution."""
+def printed_value(words: tuple[str, ...], place: Mapping[str, str]) -> str:
+    """The output of the last command in a substitution, if it depends on nothing before it."""
     program = words[0]
     if any(map(MARKED.search, words)):
         return UNKNOWN
@@ -127,20 +115,19 @@ def printed_value(words: tuple[str, ...]) -> str:
     if any(re.search(r"[*?\[\]\\]", word) for word in words):
         return UNKNOWN
     if words == ("pwd",):
-        return PWD
-    if words in (("mktemp",), ("mktemp", "-d")):
-        return NEW_TEMP_FILE
+        return place.get("PWD", SOME)
+    if words in (("mktemp",), ("mktemp", "-d")) and "TMPDIR" in place:
+        return f"{place['TMPDIR']}/{_NEW_TEMP_FILE}"
     if (program == "wc" and all(word.startswith("-") for word in words[1:])) or program in _PRINTS_PLAIN_TEXT:
         return SOME
     return UNKNOWN
 
 
 def _printed_by_git(arguments: tuple[str, ...]) -> str:
-    if arguments == ("rev-parse", "--show-toplevel"):
-        return TOPLEVEL
     command = arguments[0] if arguments else ""
     hashes = command == "log" and any(map(_HASH_FORMAT.fullmatch, arguments))
-    names = hashes or command in _REVISIONS or arguments == ("branch", "--show-current")
+    paths = any(word.startswith(("--show-", "--git-", "--absolute-")) for word in arguments)
+    names = hashes or (command in _REVISIONS and not paths) or arguments == ("branch", "--show-current")
     return NAME if names else UNKNOWN
 
 
@@ -163,7 +150,6 @@ _TILDE = re.compile(r"(?:\A|[:=])~")
 _HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LETTERS = frozenset("LMN")
 _SPECIAL_IN_PATTERNS = re.compile(r"[*?\[\]\\]")
-_MAX_ALTERNATIVES = 32
 
 
 def read_word(source: str) -> tuple[str, bool]:
@@ -237,80 +223,32 @@ class Word:
     glob: bool = False
 
 
-Alternative = tuple[Word, ...]
-"""A possible expansion of a source word: usually one word, but also none or several."""
+Expanded = tuple[Word, ...]
+"""What a source word expands to: usually one word, but also none or several."""
 
 
 @frozen
 class _Piece:
-    values: tuple[str, ...]
+    value: str
     quoted: bool
     expanded: bool = False
     glob: bool = False
 
 
 def read_expanded(
-    source: str, start: int, expansions: dict[int, Node], evaluate: Callable[[Node], list[str]], *, assigned: bool
-) -> list[Alternative]:
-    """All possible expansions of a word with variables and substitutions.
+    source: str, start: int, expansions: dict[int, Node], evaluate: Callable[[Node], str], *, assigned: bool
+) -> Expanded:
+    """The expansion of a word with variables and substitutions.
 
     `expansions`: the outermost expansions by the byte offset of their `$` or backquote; `start`: the word's byte
     offset. An assignment is not split and its patterns are not expanded.
     """
     pieces = _pieces(source, start, expansions, evaluate)
-    if sum(1 for _ in pieces if _.expanded) != len(expansions):
+    if sum(piece.expanded for piece in pieces) != len(expansions):
         raise Refused("its syntax cannot be checked")
-    found: list[Alternative] = []
-    for values in product(*(piece.values for piece in pieces)):
-        if len(found) >= _MAX_ALTERNATIVES:
-            raise Refused("its variables have too many possible values to check")
-        found.append(_assembled(pieces, values, assigned=assigned))
-    return list(dict.fromkeys(found))
-
-
-def _pieces(
-    source: str, start: int, expansions: dict[int, Node], evaluate: Callable[[Node], list[str]]
-) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    texts: list[str] = []
-    position, in_quotes = 0, False
-    while position < len(source):
-        node = expansions.get(start + len(source[:position].encode()))
-        character = source[position]
-        if node is not None and character in "$`":
-            pieces.append(_Piece(tuple(evaluate(node)), in_quotes, expanded=True))
-            texts.append("$")
-            position = len(source.encode()[: node.end_byte - start].decode())
-        elif character == '"':
-            in_quotes = not in_quotes
-            pieces.append(_Piece(("",), quoted=True))
-            texts.append("")
-            position += 1
-        elif in_quotes:
-            found = _IN_QUOTES.match(source, position)
-            if found is None:
-                raise Refused(_odd(character))
-            text = re.sub(r'\\([\\"$`])', r"\1", found.group())
-            check_visible(text)
-            pieces.append(_Piece((text,), quoted=True))
-            texts.append(text)
-            position = found.end()
-        else:
-            found = _PIECE.match(source, position)
-            if found is None:
-                raise Refused(_odd(character))
-            text, glob, quoted = _literal_piece(found, position, texts)
-            pieces.append(_Piece((text,), quoted, glob=glob))
-            texts.append(text)
-            position = found.end()
-    if in_quotes:
-        raise Refused("the text in double quotes cannot be checked")
-    return pieces
-
-
-def _assembled(pieces: list[_Piece], values: tuple[str, ...], *, assigned: bool) -> Alternative:
     text, glob, there, odd = "", False, False, False
-    for piece, value in zip(pieces, values, strict=True):
+    for piece in pieces:
+        value = piece.value
         if not piece.expanded:
             text += value
             there = there or piece.quoted or bool(value)
@@ -321,25 +259,58 @@ def _assembled(pieces: list[_Piece], values: tuple[str, ...], *, assigned: bool)
             odd = odd or _SPECIAL_IN_PATTERNS.search(value) is not None or UNKNOWN in value
         elif len(pieces) == 1 and not MARKED.search(value):
             return _split(value)
+        elif not PLAIN_TEXT.fullmatch(_ONE_WORD.sub("", value)):
+            raise Refused("an unquoted variable or substitution can expand to several words")
         else:
-            text += _unquoted(value)
+            text += value
             there = there or bool(value)
     if assigned:
         return (Word(text),)
-    if glob and (odd or UNDECIDED.search(text)):
+    if glob and (odd or MARKED.search(text)):
         raise Refused("part of the pattern is unknown")
     return (Word(text, glob),) if there else ()
 
 
-def _split(value: str) -> Alternative:
+def _split(value: str) -> Expanded:
     words = value.split()
     if not all(map(PLAIN_TEXT.fullmatch, words)):
         raise Refused("an unquoted variable can expand to several words")
     return tuple(map(Word, words))
 
 
-def _unquoted(value: str) -> str:
-    """An unquoted value that stays one word, or is marked as any number of words."""
-    if not PLAIN_TEXT.fullmatch(ONE_WORD.sub("", value)):
-        raise Refused("an unquoted variable or substitution can expand to several words")
-    return OF_THE_PLACE.sub(lambda found: UNQUOTED + found.group(), value)
+def _pieces(source: str, start: int, expansions: dict[int, Node], evaluate: Callable[[Node], str]) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    texts: list[str] = []
+    position, in_quotes = 0, False
+    while position < len(source):
+        node = expansions.get(start + len(source[:position].encode()))
+        character = source[position]
+        if node is not None and character in "$`":
+            pieces.append(_Piece(evaluate(node), in_quotes, expanded=True))
+            texts.append("$")
+            position = len(source.encode()[: node.end_byte - start].decode())
+        elif character == '"':
+            in_quotes = not in_quotes
+            pieces.append(_Piece("", quoted=True))
+            texts.append("")
+            position += 1
+        elif in_quotes:
+            found = _IN_QUOTES.match(source, position)
+            if found is None:
+                raise Refused(_odd(character))
+            text = re.sub(r'\\([\\"$`])', r"\1", found.group())
+            check_visible(text)
+            pieces.append(_Piece(text, quoted=True))
+            texts.append(text)
+            position = found.end()
+        else:
+            found = _PIECE.match(source, position)
+            if found is None:
+                raise Refused(_odd(character))
+            text, glob, quoted = _literal_piece(found, position, texts)
+            pieces.append(_Piece(text, quoted, glob=glob))
+            texts.append(text)
+            position = found.end()
+    if in_quotes:
+        raise Refused("the text in double quotes cannot be checked")
+    return pieces
