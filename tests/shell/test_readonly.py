@@ -78,14 +78,6 @@ def test_every_value_of_a_loop_over_many_words_is_checked(shared_tree: Path) -> 
     assert "outside the working directories" in why_asked(f"for f in {last}; do cat $f; done", shared_tree)
 
 
-def test_the_tables_are_large_enough_to_mean_something() -> None:
-    assert len(READ_ONLY) > 300
-    assert len(NOT_PROVEN) > 500
-    assert len(COMPOUND_READ_ONLY) > len(READ_ONLY)
-    assert len(COMPOUND_NOT_PROVEN) > len(NOT_PROVEN)
-    assert not {*READ_ONLY, *COMPOUND_READ_ONLY} & {*NOT_PROVEN, *COMPOUND_NOT_PROVEN}
-
-
 @each_row(
     ("command", "reason"),
     [
