@@ -55,12 +55,8 @@ class ConversationRequests:
         self._density = density
         self._references = referenced_tools()
         self._loaded = loaded or LoadedTools()
-        self._extended: tuple[Json, ...] = tools
-        """The tools of the last request that had more than `tools`."""
         self._sent: tuple[Json, ...] | None = None
         """The direct tools of the last request; None before the first one."""
-        self._advised: tuple[tuple[Json, ...], str, tuple[Json, ...]] | None = None
-        """The last tools, the advisor's model, and both together."""
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and the estimated tokens of it and the tools."""
 
@@ -78,7 +74,7 @@ class ConversationRequests:
         if purpose == "turn":
             self._sent = self.tools
         if profile.advisor:
-            tools = self._with_advisor(tools, profile.advisor)
+            tools = (*tools, advisor_tool(profile.advisor))
         total = profile.task_budget
         # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
@@ -132,22 +128,10 @@ class ConversationRequests:
         referenced = {name: tool for name, tool in loaded.named(names).items() if name not in direct}
         if loaded.found_by_api is not None and loaded.are_deferred(model):
             every = {**loaded.found_by_api(), **referenced}
-            return self._extend(with_api_search(self.tools)), tuple(every.values())
+            return with_api_search(self.tools), tuple(every.values())
         if loaded.are_deferred(model):
             return self.tools, tuple(referenced.values())
-        return self._extend((*self.tools, *referenced.values())), ()
-
-    def _extend(self, tools: tuple[Json, ...]) -> tuple[Json, ...]:
-        """Reuse the last tuple while the tools are equal: the cache watch compares it by identity."""
-        if self._extended != tools:
-            self._extended = tools
-        return self._extended
-
-    def _with_advisor(self, tools: tuple[Json, ...], advisor: str) -> tuple[Json, ...]:
-        """These tools and the advisor; the same tuple for the same tools."""
-        if self._advised is None or self._advised[0] is not tools or self._advised[1] != advisor:
-            self._advised = (tools, advisor, (*tools, advisor_tool(advisor)))
-        return self._advised[2]
+        return (*self.tools, *referenced.values()), ()
 
     def small(self, system: str, prompt: str) -> Request:
         """A request to the small model, for summaries."""

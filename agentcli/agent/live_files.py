@@ -179,7 +179,8 @@ class LiveFiles:
             before = session.hooks
             session.use_hooks(fresh.hooks)
             await before.aclose()
-        session.settings.use(fresh.tuning, fresh.max_turns)
+        session.settings.tuning = fresh.tuning
+        session.settings.bounds = replace(session.settings.bounds, max_turns=fresh.max_turns)
         session.tool_context = replace(session.tool_context, environ=fresh.environ, passed=fresh.passed)
         self._session.permissions.reload(fresh.policy)
         self._changed |= fresh.changed

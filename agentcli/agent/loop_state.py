@@ -109,8 +109,6 @@ class LoopState:
     pauses: int = 0
     nudged: bool = False
     """Whether the model was already notified of its empty reply."""
-    advised: bool = False
-    """Whether the model was already advised about a repeatedly refused call."""
     warned_of_loop: bool = False
     """Whether the model was already warned that it repeats itself."""
     budget_spent: int | None = None
@@ -203,11 +201,9 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
     loop = decision.data.get("loop")
     # All changes in one copy: each copy of a state takes as long as all these lines.
     changes: dict[str, Any] = {"transition": decision, "tokens": tokens}
-    if loop == "advised":
-        changes["advised"] = True
-    elif loop == "told":
+    if loop == "told":
         changes["warned_of_loop"] = True
-    if loop in ("allowed", "advised", "polling"):
+    if loop in ("allowed", "polling"):
         changes["repeats_from"] = len(state.messages)
     match decision.transition:
         case Transition.NEXT_TURN:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.toolcalls.executor import Executor
@@ -11,7 +10,7 @@ from agentcli.context.steps import ContextLimits
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.catalog import Catalog, ModelInfo, nearest_effort
+from agentcli.providers.catalog import Catalog, nearest_effort
 from agentcli.providers.requests.body import thinking_budget
 
 
@@ -80,58 +79,30 @@ class ModelSettings:
         self.catalog = catalog
         self.without_fast_mode: set[str] = set()
         """Models whose server has refused fast mode."""
-        self._bounds = bounds
-        self._tuning = tuning
-        self._context_limits: tuple[Profile, ModelInfo, ContextLimits] | None = None
-        """The last computed limits, with the profile and model that they follow from."""
-        self._limits: tuple[Profile, ModelInfo, Limits] | None = None
-
-    @property
-    def max_turns(self) -> int | None:
-        return self._bounds.max_turns
-
-    @property
-    def max_budget_usd(self) -> float | None:
-        return self._bounds.max_budget_usd
-
-    @property
-    def tuning(self) -> Tuning:
-        return self._tuning
-
-    def use(self, tuning: Tuning, max_turns: int | None) -> None:
-        """Use changed settings."""
-        self._tuning, self._bounds = tuning, replace(self._bounds, max_turns=max_turns)
-        self._limits = self._context_limits = None
+        self.bounds = bounds
+        self.tuning = tuning
 
     def limits(self, budget_text: Callable[[], str] = str) -> Limits:
-        profile, info = self.profile, self.catalog.get(self.profile.model)
-        known = self._limits
-        if known is None or known[0] is not profile or known[1] is not info or known[2].budget_text is not budget_text:
-            cap = min(profile.output_cap, info.max_output)
-            limits = Limits(
-                max_turns=self._bounds.max_turns,
-                output_cap=cap,
-                raised_output_cap=max(cap, min(self._tuning.raised_output_cap, info.max_output)),
-                reactive_compact=self._tuning.reactive_compact,
-                token_target=self._bounds.token_target,
-                budget_text=budget_text,
-            )
-            known = self._limits = (profile, info, limits)
-        return known[2]
+        info = self.catalog.get(self.profile.model)
+        cap = min(self.profile.output_cap, info.max_output)
+        return Limits(
+            max_turns=self.bounds.max_turns,
+            output_cap=cap,
+            raised_output_cap=max(cap, min(self.tuning.raised_output_cap, info.max_output)),
+            reactive_compact=self.tuning.reactive_compact,
+            token_target=self.bounds.token_target,
+            budget_text=budget_text,
+        )
 
     def context_limits(self, overhead: int) -> ContextLimits:
-        profile, info = self.profile, self.catalog.get(self.profile.model)
-        known = self._context_limits
-        if known is None or known[0] is not profile or known[1] is not info or known[2].overhead != overhead:
-            limits = ContextLimits(
-                window=profile.context_window or info.context_window,
-                reserved=min(profile.output_cap + self.thinking_budget, info.max_output),
-                overhead=overhead,
-                auto_compact=self._tuning.auto_compact,
-                auto_threshold=self._tuning.auto_threshold,
-            )
-            known = self._context_limits = (profile, info, limits)
-        return known[2]
+        info = self.catalog.get(self.profile.model)
+        return ContextLimits(
+            window=self.profile.context_window or info.context_window,
+            reserved=min(self.profile.output_cap + self.thinking_budget, info.max_output),
+            overhead=overhead,
+            auto_compact=self.tuning.auto_compact,
+            auto_threshold=self.tuning.auto_threshold,
+        )
 
     @property
     def effort(self) -> Effort | None:

@@ -228,7 +228,7 @@ class Session:
             self.catalog,
             self.watch,
             spending,
-            self.settings.max_budget_usd,
+            self.settings.bounds.max_budget_usd,
             resumed.totals,
             interactive=self.interactive,
             charged=(parent.costs, self.agent) if parent is not None else None,
@@ -243,7 +243,7 @@ class Session:
         shells = self.tool_context.shells if self.parent is None else None
         self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
         self.wakes = Wakes(
-            self.background, self.costs, lambda: self.settings.max_turns, lambda: self.controller is not None
+            self.background, self.costs, lambda: self.settings.bounds.max_turns, lambda: self.controller is not None
         )
         self.user_shell = UserShell(self.tool_context.root)
         self.user_notes = UserNotes(self.log, self.ids)

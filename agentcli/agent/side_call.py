@@ -5,7 +5,7 @@ batches, for which nothing waits."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Block, Json, Message, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
-from agentcli.providers import base as provider
 from agentcli.tools.base import SmallReply
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ MAX_PAUSES = 5
 
 
 class SideQuestions:
-    """Implements `SmallModel` for one tool call: its events (usage, retries) are emitted with the call's own. The cost
-    of a cancelled call is emitted by `emit_soon`: nothing waits for its events any more, but it has to be counted."""
+    """Implements `SmallModel` for one tool call: its events (usage, retries) are emitted with the call's own."""
 
     def __init__(self, session: Session, emit: EmitEvent) -> None:
         self._session = session
@@ -44,14 +42,8 @@ class SideQuestions:
         )
         text, blocks = "", list[Block]()
         for _pause in range(MAX_PAUSES):
-            call = SideCall(self._session.provider, self._session.price)
-            try:
-                async with aclosing(call.run(request, signal)) as events:
-                    async for event in events:
-                        await self._emit(event)
-            finally:
-                if (lost := call.lost_usage()) is not None:
-                    self._session.emit_soon(lost)
+            call = SideCall(self._session)
+            await call.run(request, signal, self._emit)
             if call.failure is not None:
                 return SmallReply("", call.failure.message)
             text += call.text or ""
@@ -65,63 +57,59 @@ class SideQuestions:
 
 
 class SideCall:
-    """`run()` yields events for the consumer; then `text` is the reply, or `failure` explains why there is none."""
+    """One request; after `run`, `text` is the reply, or `failure` explains why there is none."""
 
-    def __init__(self, provider: model.Provider, price: PriceOf) -> None:
-        self._provider = provider
-        self._price = price
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.text: str | None = None
         self.blocks: list[Block] = []
         self.stop_reason: str | None = None
         self.failure: model.Failure | None = None
-        self._unreported: tuple[str, Usage, str] | None = None
 
-    async def run(self, request: model.Request, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+    async def run(
+        self,
+        request: model.Request,
+        signal: AbortSignal,
+        emit: EmitEvent,
+        lost: Callable[[ev.Event], object] | None = None,
+    ) -> None:
+        """`emit` gets retries and usage. `lost` gets the usage of a cancelled reply, for whose events nothing waits any
+        more: by default `Session.emit_soon`."""
         parts: list[str] = []
-        name = request.model
-        self.text = self.failure = None
-        async with aclosing(self._provider.stream(request, signal)) as stream:
-            async for item in stream:
-                match item:
-                    case model.Started():
-                        name = item.model
-                        self._unreported = (name, item.usage, request.purpose)
-                        parts.clear()
-                        self.blocks.clear()
-                    case model.Delta(kind="text"):
-                        parts.append(item.text)
-                    case model.Closed():
-                        self.blocks.append(item.block)
-                    case model.Broken():
-                        for used in self._all_usage(item.model, item.usage, request.purpose):
-                            yield used
-                    case model.Finished():
-                        self.text = "".join(parts)
-                        self.stop_reason = item.stop_reason
-                        for used in self._all_usage(name, item.usage, request.purpose):
-                            yield used
-                    case model.Failed():
-                        self.failure = item.failure
-                        self._unreported = None
-                        if item.usage:
-                            for used in self._all_usage(item.model, item.usage, request.purpose):
-                                yield used
-                    case _:
-                        for event in announced(item):
-                            yield event
+        name, unreported = request.model, Usage()
+        try:
+            async with aclosing(self._session.provider.stream(request, signal)) as stream:
+                async for item in stream:
+                    match item:
+                        case model.Started():
+                            name, unreported = item.model, item.usage
+                            parts.clear()
+                            self.blocks.clear()
+                        case model.Delta(kind="text"):
+                            parts.append(item.text)
+                        case model.Closed():
+                            self.blocks.append(item.block)
+                        case model.Finished() | model.Broken() | model.Failed():
+                            if isinstance(item, model.Finished):
+                                self.text, self.stop_reason = "".join(parts), item.stop_reason
+                            elif isinstance(item, model.Failed):
+                                self.failure = item.failure
+                            answering = name if isinstance(item, model.Finished) else item.model
+                            unreported = Usage()
+                            for used in self._usage(answering, item.usage, request.purpose):
+                                await emit(used)
+                        case _:
+                            for event in announced(item):
+                                await emit(event)
+        finally:
+            for used in self._usage(name, unreported, request.purpose):
+                (lost or self._session.emit_soon)(used)
 
-    def lost_usage(self) -> ev.Event | None:
-        """Usage that a cancelled reply had announced, if it was not reported yet."""
-        return self._usage(*self._unreported) if self._unreported is not None and self._unreported[1] else None
-
-    def _all_usage(self, name: str, usage: Usage, purpose: str) -> Iterator[ev.Event]:
-        yield self._usage(name, usage, purpose)
-        yield from consulted(name, usage, self._price)
-
-    def _usage(self, name: str, usage: Usage, purpose: str) -> ev.Event:
-        self._unreported = None
-        cost = self._price(name, usage)
-        return ev.UsageReported(model=name, usage=usage.alone, cost_usd=cost, purpose=purpose)
+    def _usage(self, name: str, usage: Usage, purpose: str) -> Iterator[ev.UsageReported]:
+        if usage:
+            cost = self._session.price(name, usage)
+            yield ev.UsageReported(model=name, usage=usage.alone, cost_usd=cost, purpose=purpose)
+            yield from consulted(name, usage, self._session.price)
 
 
 def consulted(answering: str, usage: Usage, price: PriceOf) -> Iterator[ev.UsageReported]:
@@ -131,9 +119,9 @@ def consulted(answering: str, usage: Usage, price: PriceOf) -> Iterator[ev.Usage
         yield ev.UsageReported(model=model, usage=used, cost_usd=price(model, used), purpose="advisor")
 
 
-def announced(item: provider.ModelEvent) -> Iterator[ev.Event]:
+def announced(item: model.ModelEvent) -> Iterator[ev.Event]:
     match item:
-        case provider.Waiting(attempt, most, seconds, failure):
+        case model.Waiting(attempt, most, seconds, failure):
             yield ev.RetryScheduled(
                 attempt=attempt,
                 max_attempts=most,
@@ -142,13 +130,13 @@ def announced(item: provider.ModelEvent) -> Iterator[ev.Event]:
                 text=failure.message,
                 status=failure.status,
             )
-        case provider.Quiet(seconds):
+        case model.Quiet(seconds):
             yield ev.StreamWentQuiet(seconds=seconds)
-        case provider.FellBack(old, new, reason):
+        case model.FellBack(old, new, reason):
             yield ev.ModelFellBack(from_model=old, to_model=new, reason=reason)
-        case provider.Dropped(feature, message, name, requested):
+        case model.Dropped(feature, message, name, requested):
             yield ev.FeatureDropped(feature=feature, text=message, model=name, requested=requested)
-        case provider.Raw(data):
+        case model.Raw(data):
             yield ev.RawStreamed(data=data)
 
 
@@ -188,16 +176,16 @@ class Summaries:
     async def _summarise(
         self, summary: PendingSummary, described: str, tool_use_ids: list[str], signal: AbortSignal
     ) -> None:
-        call = SideCall(self._session.provider, self._session.price)
+        call, ready = SideCall(self._session), summary.ready
+
+        async def take(event: ev.Event) -> None:
+            if isinstance(event, ev.UsageReported):
+                ready.append(event)
+
         try:
-            async with aclosing(call.run(self._session.requests.small(SYSTEM, described), signal)) as events:
-                async for event in events:
-                    if isinstance(event, ev.UsageReported):
-                        summary.ready.append(event)
+            await call.run(self._session.requests.small(SYSTEM, described), signal, take, ready.append)
         finally:
             summary.is_made = True
-            if (lost := call.lost_usage()) is not None:
-                summary.ready.append(lost)
         line = (call.text or "").strip().partition("\n")[0]
         if line:
-            summary.ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))
+            ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))

@@ -89,7 +89,7 @@ class SubagentBuilder:
         collapser = collapser_for(env.settings, opened.view)
         tools, server_limits = self._tools(starter, order)
         skills = self._definitions if tools.get(SKILL) is not None else None
-        bounds = Bounds(max_turns=spec.max_turns or main.settings.max_turns)
+        bounds = Bounds(max_turns=spec.max_turns or main.settings.bounds.max_turns)
         profile = self._profile(starter, order, sessions)
         session = starter.child(
             order.id,

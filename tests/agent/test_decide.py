@@ -177,20 +177,6 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], EndReason | T
         {},
         EndReason.NO_STRUCTURED_OUTPUT,
     ),
-    (
-        "a call that was refused twice",
-        outcome(tool_results=("1",), repetition=replace(ROUND, refused=True)),
-        {},
-        {},
-        Transition.NEXT_TURN,
-    ),
-    (
-        "a call that is refused after the advice",
-        outcome(tool_results=("1",), repetition=replace(ROUND, refused=True)),
-        {"advised": True},
-        {},
-        "loop_verdict",
-    ),
     ("a tool completed it", outcome(tool_results=("1",), completed_by_tool=True), {}, {}, EndReason.COMPLETED),
     ("results of a row that repeats itself", outcome(tool_results=("1",), repetition=ROUND), {}, {}, "loop_verdict"),
     (

@@ -21,7 +21,7 @@ from agentcli.core.usage import Usage
 from agentcli.providers.provider import MessagesProvider
 from agentcli.session.base import SessionContext
 from agentcli.session.store import SessionStore
-from tests.agent.test_growth import AllCalls, CountingSelector
+from tests.agent.test_cost_of_a_turn import AllCalls, CountingSelector
 from tests.bench.growth import LARGE_WINDOW, ReadingModel, options_for
 from tests.bench.loopback import MODEL
 from tests.bench.program import Workshop, workshop

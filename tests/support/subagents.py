@@ -35,7 +35,7 @@ class Children:
         main, spec, is_copy = starter.main, order.spec, order.spec.shares_context
         messages = tuple(starter.log.messages)
         profile = starter.profile if is_copy else replace(starter.profile, system=(spec.prompt,))
-        bounds = Bounds(max_turns=spec.max_turns or main.settings.max_turns)
+        bounds = Bounds(max_turns=spec.max_turns or main.settings.bounds.max_turns)
         engine = Engine(
             starter.child(
                 order.id,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.ports import Collapser, Staging
@@ -172,20 +171,23 @@ class ConversationCollapse(Collapser):
         ids = frozenset(span.ids)
         by_person = person_edited((message for message in staging.log if message.id in ids), edits.edited)
         notes = standing_notes(span, edits.in_force(staging.log))
-        call = SideCall(staging.session.provider, staging.session.price)
+        call = SideCall(staging.session)
         request = staging.session.requests.small(SYSTEM, asked(span))
         request = replace(request, max_tokens=SUMMARY_TOKENS, purpose=self.step.name)
         paid = False
+
+        def pay(event: ev.Event) -> None:
+            nonlocal paid
+            paid = True
+            staging.session.emit_soon(event)
+
+        async def take(event: ev.Event) -> None:
+            if isinstance(event, ev.UsageReported):
+                pay(event)
+
         try:
-            async with aclosing(call.run(request, signal)) as events:
-                async for event in events:
-                    if isinstance(event, ev.UsageReported):
-                        paid = True
-                        staging.session.emit_soon(event)
+            await call.run(request, signal, take, pay)
         finally:
-            if (lost := call.lost_usage()) is not None:
-                paid = True
-                staging.session.emit_soon(lost)
             self._tries[span.first] += paid
         if call.failure is not None or call.stop_reason not in (None, "end_turn", "stop_sequence"):
             aborted = call.failure is not None and call.failure.kind is FailureKind.ABORTED

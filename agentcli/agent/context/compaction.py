@@ -8,7 +8,7 @@ and the last of these messages, and a boundary without all of them does not coun
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -157,11 +157,8 @@ class Compaction:
             request = replace(request, forbid_tools=attempt.forbid_tools)
             self._model = model = request.model
             await session.emit(ev.RequestStarted(model=model, turn=0, purpose="compact", estimated_tokens=before))
-            call = SideCall(session.provider, session.price)
-            async with aclosing(call.run(request, signal)) as events:
-                async for event in events:
-                    self._count(event)
-                    await session.emit(event)
+            call = SideCall(session)
+            await call.run(request, signal, self._count)
             if signal.aborted:
                 self.problem = INTERRUPTED
                 return
@@ -172,7 +169,8 @@ class Compaction:
         self.problem = _summary_problem(call)
         self.summary = (call.text or "").strip()
 
-    def _count(self, event: ev.Event) -> None:
+    async def _count(self, event: ev.Event) -> None:
+        await self._session.emit(event)
         if isinstance(event, ev.UsageReported):
             self._is_fast = event.usage.fast
             known = self._cost is not None and event.cost_usd is not None

@@ -224,7 +224,7 @@ def front_from(found: Mapping[str, Any] | None, version: str = "") -> Front | No
 
 
 class Fingerprints:
-    """Make fronts. Values identical to those of the last call are not digested again."""
+    """Make fronts. Values equal to those of the last call are not digested again."""
 
     def __init__(self) -> None:
         self._tools: tuple[Sequence[Json], tuple[tuple[str, str], ...]] = ((), ())
@@ -233,10 +233,10 @@ class Fingerprints:
 
     def front(self, request: Request, model: str, context: str) -> Front:
         """`model`: the one that answers the request; `context`: the user context at its beginning."""
-        if self._tools[0] is not request.tools:
+        if self._tools[0] != request.tools:
             digests = tuple((str(tool.get("name")), _digest(tool)) for tool in request.tools)
             self._tools = (request.tools, digests)
-        if self._system[0] is not request.system:
+        if self._system[0] != request.system:
             self._system = (request.system, tuple(map(_digest, request.system)))
         if self._context[0] != context:
             self._context = (context, _digest(context) if context else "")

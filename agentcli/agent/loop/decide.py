@@ -189,8 +189,6 @@ def _results(state: LoopState, outcome: TurnOutcome) -> LoopDecision:
     if outcome.repetition is None:
         return Continue(Transition.NEXT_TURN, data)
     name, times = outcome.repetition.call.name, outcome.repetition.times
-    if outcome.repetition.refused and not state.advised:
-        return Continue(Transition.NEXT_TURN, {**data, "loop": "advised", "name": name, "times": times})
     if outcome.loop_verdict is None:
         return Find("loop_verdict")
     match outcome.loop_verdict.kind:

@@ -72,12 +72,8 @@ class _Exchange:
         state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:
-            repeated = repetition(
-                state.messages,
-                state.repeats_from,
-                advised=state.advised,
-                background=self._session.background.any_runs,
-            )
+            background = self._session.background.any_runs
+            repeated = repetition(state.messages, state.repeats_from, background=background)
         outcome = replace(
             turn.outcome,
             added=tuple(turn.added),

@@ -12,7 +12,6 @@ from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.repetition import ask_about_loop
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
 from agentcli.agent.session import Session
-from agentcli.agent.toolcalls.call_result import refused_again
 from agentcli.agent.user_input import Priority, QueuedPrompt
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
@@ -193,8 +192,6 @@ def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutco
             return (user_message(words.stop_hook(decision.data["errors"]), ids.new(), Origin.HOOK),)
         case Transition.NEXT_TURN if decision.data.get("reason") == "empty_reply":
             text = words.EMPTY_REPLY
-        case Transition.NEXT_TURN if decision.data.get("loop") == "advised":
-            text = refused_again(decision.data["name"], decision.data["times"])
         case Transition.NEXT_TURN if decision.data.get("loop") == "told":
             text = words.repeated(decision.data["name"], decision.data["times"])
         case Transition.NEXT_TURN if decision.data.get("loop") == "polling":

@@ -8,13 +8,11 @@ Calls that take time wait for something, as `sleep 5; check` does, and so does a
 the next result may differ. Such polling is never ended. The model and the user are notified after ten rounds, and again
 after ten more. If no time passes, the user is asked in an interactive session. Otherwise the model is warned once; if
 it continues, the submission ends.
-Calls that are refused repeatedly are answered with advice first, at the second refusal; repetitions are counted again
-from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -31,11 +29,7 @@ from agentcli.tools.registry import builtin_traits
 from agentcli.tools.structured import StructuredOutput
 
 REPEATS = 3
-REFUSALS = 2
-"""Refusals of the same calls in a row before the model is advised to do something else."""
-DENIED = "denied"
-"""Key in the meta of a message with results: ids of the calls that were refused."""
-_LONGEST_CYCLE = 3
+_MAX_CYCLE = 3
 SECONDS = "seconds"
 """Key in the meta of a message with results: how long the calls took, if that was at least `MIN_WAIT_SECONDS`."""
 MIN_WAIT_SECONDS = 1.0
@@ -44,8 +38,8 @@ POLLS = 10
 _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]
-_Turn = tuple[tuple[str, Json, object, bool, bool], ...]
-"""The calls of a turn: name, input, content of the result, whether it is an error, whether it is a refusal."""
+_Turn = tuple[tuple[str, Json, object, bool], ...]
+"""The calls of a turn: name, input, content of the result, whether it is an error."""
 
 
 @frozen
@@ -53,8 +47,6 @@ class Repetition:
     call: ToolUseBlock
     """The last call of the repetition, to name it."""
     times: int
-    refused: bool = False
-    """All its calls were refused, and the model was not advised yet."""
     seconds: float = 0.0
     """How long its calls took."""
     can_change: bool = False
@@ -74,98 +66,76 @@ class LoopVerdict:
 # ------------------------------------------------------------------------------------------------------ detection
 
 
-def repetition(
-    messages: Sequence[Message], since: int = 0, *, advised: bool = True, background: bool = False
-) -> Repetition | None:
+def repetition(messages: Sequence[Message], since: int = 0, *, background: bool = False) -> Repetition | None:
     """The repetition at the end of the conversation, or None. `since`: messages before this index were checked and
-    allowed. `advised`: the model was already advised about refused calls; otherwise they count from the second one.
-    `background`: a background task runs, which may change any result.
+    allowed. `background`: a background task runs, which may change any result.
 
     Costs only what is compared: a conversation that does not repeat itself is read three turns back.
     """
     turns = _Turns(messages, since)
-    for period in range(1, _LONGEST_CYCLE + 1):
+    for period in range(1, _MAX_CYCLE + 1):
         times = turns.times(period)
-        if times < REFUSALS:
+        if times < REPEATS:
             continue
-        all_refused = turns.refused(period)
-        refused = all_refused and not advised
-        seconds = turns.seconds(times * period)
-        can_change = not all_refused and (background or seconds >= times * MIN_WAIT_SECONDS)
-        needed = REFUSALS if refused else max(POLLS if can_change else REPEATS, turns.needed_repeats(period))
-        if times >= needed:
-            call = turns.last_call
-            return None if call is None else Repetition(call, times, refused, seconds, can_change)
+        names = {name for turn in turns.calls[:period] for name, *_rest in turn}
+        seconds = sum(turns.seconds[: times * period])
+        can_change = background or seconds >= times * MIN_WAIT_SECONDS
+        if times >= max(POLLS if can_change else REPEATS, *map(_max_repeats, names)):
+            return Repetition(turns.last_call, times, seconds, can_change)
     return None
+
+
+def _max_repeats(name: str) -> int:
+    return StructuredOutput.max_repeats if name == StructuredOutput.name else builtin_traits("max_repeats").get(name, 0)
 
 
 class _Turns:
     """The turns from the newest back to where a repetition must end, read only as far as needed."""
 
     def __init__(self, messages: Sequence[Message], since: int) -> None:
-        self._source = _backwards(messages, since)
-        self._read: list[_Turn] = []
-        self._seconds: list[float] = []
-        self._messages = messages
+        self._source = self._read(islice(reversed(messages), max(0, len(messages) - since)))
+        self._uses: list[ToolUseBlock] = []
+        self.calls: list[_Turn] = []
+        self.seconds: list[float] = []
+        """How long the calls of each turn took."""
 
     @property
-    def last_call(self) -> ToolUseBlock | None:
-        return next((m.tool_uses[-1] for m in reversed(self._messages) if m.tool_uses), None)
-
-    def _get(self, number: int) -> _Turn | None:
-        while len(self._read) <= number:
-            found = next(self._source, None)
-            if found is None:
-                return None
-            self._read.append(found[0])
-            self._seconds.append(found[1])
-        return self._read[number]
+    def last_call(self) -> ToolUseBlock:
+        return self._uses[0]
 
     def times(self, period: int) -> int:
         """How often the last `period` turns have repeated in a row."""
         same = 0
-        while (later := self._get(same)) is not None and later == self._get(same + period):
+        while self._has(same + period) and self.calls[same] == self.calls[same + period]:
             same += 1
         return same // period + 1
 
-    def seconds(self, count: int) -> float:
-        """How long the calls of the last `count` turns took."""
-        return sum(self._seconds[:count])
+    def _has(self, number: int) -> bool:
+        while len(self.calls) <= number and next(self._source, None) is not None:
+            pass
+        return len(self.calls) > number
 
-    def refused(self, period: int) -> bool:
-        turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
-        return bool(turns) and all(refused for turn in turns for *_call, refused in turn)
-
-    def needed_repeats(self, period: int) -> int:
-        turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
-        names = {name for turn in turns for name, *_rest in turn}
-        if StructuredOutput.name in names:
-            return StructuredOutput.max_repeats
-        return max((builtin_traits("max_repeats").get(name, REPEATS) for name in names), default=REPEATS)
-
-
-def _backwards(messages: Sequence[Message], since: int) -> Iterator[tuple[_Turn, float]]:
-    """The turns, newest first, and how long the calls of each took."""
-    results: dict[str, tuple[object, bool, bool]] = {}
-    seconds = 0.0
-    for message in islice(reversed(messages), max(0, len(messages) - since)):
-        if message.is_copy:
-            continue  # A copy made by a compaction; nothing was done again.
-        if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
-            return
-        if message.role == "assistant":
-            uses = message.tool_uses
-            if not uses:
+    def _read(self, backwards: Iterable[Message]) -> Iterator[_Turn]:
+        results: dict[str, tuple[object, bool]] = {}
+        seconds = 0.0
+        for message in backwards:
+            if message.is_copy:
+                continue  # A copy made by a compaction; nothing was done again.
+            if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
                 return
-            yield tuple([(use.name, use.input, *results.get(use.id, (None, True, False))) for use in uses]), seconds
-            results.clear()
-            seconds = 0.0
-        else:
-            denied = message.meta.get(DENIED, ())
-            seconds += message.meta.get(SECONDS, 0.0)
-            for result in message.tool_results:
-                id = result.tool_use_id
-                results[id] = (result.content, result.is_error, id in denied)
+            if message.role == "user":
+                seconds += message.meta.get(SECONDS, 0.0)
+                results |= {one.tool_use_id: (one.content, one.is_error) for one in message.tool_results}
+                continue
+            if not message.tool_uses:
+                return
+            self._uses.append(message.tool_uses[-1])
+            self.calls.append(
+                tuple([(use.name, use.input, *results.get(use.id, (None, True))) for use in message.tool_uses])
+            )
+            self.seconds.append(seconds)
+            results, seconds = {}, 0.0
+            yield self.calls[-1]
 
 
 # ------------------------------------------------------------------------------------------------------- question

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from agentcli.agent.hooks import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
+from agentcli.agent.loop.repetition import MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.session import Session
 from agentcli.agent.side_call import announced, consulted
@@ -459,10 +459,9 @@ class Turn:
     def _result_messages(self, results: Sequence[CallResult]) -> Iterator[Message]:
         """The results of the calls, then the user's messages about them, then texts of hooks."""
         ids = self._session.ids
-        denied = [result.call.id for result in results if result.denied]
         data = {result.call.id: result.output.data for result in results if result.output.data}
         seconds = self._tool_seconds if self._tool_seconds >= MIN_WAIT_SECONDS else 0
-        meta = {name: value for name, value in ((DENIED, denied), (RESULT_DATA, data), (SECONDS, seconds)) if value}
+        meta = {name: value for name, value in ((RESULT_DATA, data), (SECONDS, seconds)) if value}
         blocks = tuple(self._finished_calls[result.call.id] for result in results)
         yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta or NOTHING)
         for result in results:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from agentcli.agent.profile import Profile
@@ -173,15 +172,18 @@ class ServerSampling:
     # ------------------------------------------------------------------------------------------------------- reply
 
     async def _run(self, server: str, plan: _Plan) -> SamplingReply:
-        call = SideCall(self._session.provider, self._session.price)
+        call = SideCall(self._session)
+
+        def take(event: ev.Event) -> None:
+            if isinstance(event, ev.UsageReported):
+                self._spent[server] += event.cost_usd or 0.0
+                self._session.costs.take(event)
+
+        async def emit(event: ev.Event) -> None:
+            take(event)
+
         with AbortController(parent=self._session.signal) as controller:
-            try:
-                async with aclosing(call.run(plan.request, controller.signal)) as events:
-                    async for event in events:
-                        self._take(server, event)
-            finally:
-                if (lost := call.lost_usage()) is not None:
-                    self._take(server, lost)
+            await call.run(plan.request, controller.signal, emit, take)
             if controller.signal.aborted:
                 raise _Refused("the user cancelled the request")
         if call.failure is not None:
@@ -191,11 +193,6 @@ class ServerSampling:
         self._questions.put(ev.NoticeRaised(text=text, code="mcp"))
         stop = call.stop_reason or "end_turn"
         return SamplingReply(call.text or "", plan.request.model, _STOP_REASONS.get(stop, stop))
-
-    def _take(self, server: str, event: ev.Event) -> None:
-        if isinstance(event, ev.UsageReported):
-            self._spent[server] += event.cost_usd or 0.0
-            self._session.costs.take(event)
 
 
 def _model_for(hints: tuple[str, ...], profile: Profile) -> str:

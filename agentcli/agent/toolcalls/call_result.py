@@ -131,14 +131,6 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
     return f"{denied}; no rule can cover it as it is written, so {way}: that may need no approval."
 
 
-def refused_again(name: str, times: int) -> str:
-    """Advice for the model after the same call was denied several times."""
-    return (
-        f"{plain_line(name, 128)} was denied {times} times in a row with the same input and will be denied again: "
-        "leave this step out, and say in your answer what is missing."
-    )
-
-
 def _cause(decision: Decision) -> str:
     if decision.cause:
         return f"it needs approval because {decision.cause.rstrip('.')}"
