@@ -132,11 +132,11 @@ class LivePermissions:
         self.refresh()
         return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
-    def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
+    def rule_choices(self, name: str, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
         """Rules that an "always" answer can save, the most useful first."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).choices()
 
-    def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+    def suggest_prefix(self, name: str, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
         """Rules for this call and similar ones (`Bash(npm test *)`), for the hint of a non-interactive refusal; the
         exact rules where no prefix is safe, none where no rule can cover the call."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).prefix()

@@ -222,7 +222,7 @@ class Mentions:
     def _question(
         self, mention: Mention, decision: Decision, needs: tuple[Need, ...], context: ToolContext
     ) -> ev.PermissionRequested:
-        choices = self.permissions.rule_choices(self.read.name, mention.input, needs, context)
+        choices = self.permissions.rule_choices(self.read.name, needs, context)
         return ev.PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id="",

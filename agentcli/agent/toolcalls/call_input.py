@@ -1,5 +1,4 @@
-"""Inputs of calls, converted to fit their tools' schemas (each is needed twice but checked once), and the paths that a
-call may change."""
+"""Inputs of calls, converted to fit their tools' schemas, and the paths that a call may change."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, cast
 
 from agentcli.core.aio import in_thread
-from agentcli.core.messages import Json, ToolUseBlock
+from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.schema import checked
@@ -49,24 +48,6 @@ def without_derived(updated: Json, input: Json, observed: Json) -> Json:
         for name, value in updated.items()
         if name in input or name not in observed or observed[name] != value
     }
-
-
-class FittedInputs:
-    """Converted inputs of calls that have not begun."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Tool, ToolUseBlock, Fitted]] = {}
-
-    def look(self, tool: Tool, call: ToolUseBlock) -> Fitted:
-        fitted = fit_input(tool, call.input)
-        self._waiting[call.id] = (tool, call, fitted)
-        return fitted
-
-    def take(self, tool: Tool, call: ToolUseBlock) -> Fitted:
-        known = self._waiting.pop(call.id, None)
-        if known is not None and known[0] is tool and known[1] is call:
-            return known[2]
-        return fit_input(tool, call.input)
 
 
 async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
