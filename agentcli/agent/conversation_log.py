@@ -68,10 +68,6 @@ class ConversationLog:
         elif isinstance(event, ev.ModeChanged):
             self._mode = (event.mode, event.returns_to)
 
-    def begin_effects(self, call_id: str) -> None:
-        """Record that a call which may have side effects is about to run."""
-        self._store.note_call(call_id, "begun")
-
     @property
     def is_whole(self) -> bool:
         """Whether `messages` has all messages."""

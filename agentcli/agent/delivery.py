@@ -1,7 +1,7 @@
 """The way of the events of one submission to its consumer.
 
 Every event is recorded (log, session file, totals) before the consumer gets it, so nothing is shown as done that a
-crash could lose, except records that wait a few milliseconds for the next request (`ConversationLog`).
+crash could lose.
 """
 
 from __future__ import annotations

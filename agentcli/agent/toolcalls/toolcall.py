@@ -208,7 +208,7 @@ class _Call:
         if approved.tool.is_safe(approved.input):
             return
         call, context, workspace = self._call, self._context, self._workspace
-        self._session.log.begin_effects(call.id)
+        self._session.store.note_call(call.id, "begun")
         # An unsafe call, such as a question, need not change files.
         if not _has(approved.needs, "write", "execute", "other"):
             return

@@ -1,4 +1,4 @@
-"""What the session file has when a tool runs, and what a session is that is killed at any event."""
+"""Events are in the session file before a consumer sees them, and a process that is killed leaves a valid session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from agentcli.tools.base import Output, ToolContext
 from tests.session.conversations import SESSION_ID, workplace
 from tests.support.fakes import FakeTool, bench
 from tests.support.scripts import call, reply, say
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 class LookingTool(FakeTool):
@@ -50,46 +51,34 @@ def text_of_request(messages: list[Message]) -> str:
 
 
 @pytest.mark.parametrize("is_safe", [True, False])
-def test_a_call_that_may_change_something_is_recorded_before_it_runs_and_its_result_at_once(
+async def test_calls_are_recorded_before_they_run_and_results_before_they_are_shown(
     tmp_path: Path, is_safe: bool
 ) -> None:
     store, file = new_store(tmp_path)
     tool = LookingTool(safe=is_safe)
     tool.file = file
-    after_result: list[str] = []
-
-    async def main() -> None:
-        b = bench(reply(call("Look", what="1")), "Done.", tools=[tool], store=store)
-        async with b.engine, aclosing(b.engine.submit("go")) as events:
-            async for event in events:
-                if isinstance(event, ev.ToolFinished):
-                    after_result.extend(kinds_in(file))
-
-    run_virtual(main)
+    b = bench(reply(call("Look", what="1")), "Done.", tools=[tool], store=store)
+    seen: dict[type, list[str]] = {}
+    async with b.engine, aclosing(b.engine.submit("go")) as events:
+        async for event in events:
+            seen[type(event)] = kinds_in(file)
     begun = [] if is_safe else ["call"]
     assert tool.seen == ["user", "assistant", *begun]
-    assert after_result == ["user", "assistant", *begun, "event", "reply-end", "user"]
-    assert kinds_in(file) == [
-        *("user", "assistant", *begun, "event", "reply-end", "user", "results-end"),
-        *("assistant", "event", "reply-end", "submission-end"),
+    assert seen[ev.ToolFinished][-1] == "user"
+    assert seen[ev.LoopEnded] == [
+        *("user", "assistant", *begun, "usage", "reply-end", "user", "results-end"),
+        *("assistant", "usage", "reply-end"),
     ]
+    assert kinds_in(file)[-1] == "submission-end"
 
 
 @pytest.mark.parametrize("is_safe", [True, False])
-def test_a_session_killed_before_its_last_records_are_written_goes_on(tmp_path: Path, is_safe: bool) -> None:
-    """At every event of two turns, the next request is valid."""
+async def test_a_session_killed_at_any_event_goes_on(tmp_path: Path, is_safe: bool) -> None:
     store, file = new_store(tmp_path)
-    requests: list[str] = []
-
-    async def main() -> None:
-        first = reply(say("I look."), call("Look", what="1"))
-        b = bench(first, "Done.", tools=[FakeTool(safe=is_safe)], store=store)
-        async with b.engine, aclosing(b.engine.submit("go")) as events:
-            requests.extend(
-                [text_of_request(list(load_session(file).messages)) async for _event in events if file.exists()]
-            )
-
-    run_virtual(main)
+    first = reply(say("I look."), call("Look", what="1"))
+    b = bench(first, "Done.", tools=[FakeTool(safe=is_safe)], store=store)
+    async with b.engine, aclosing(b.engine.submit("go")) as events:
+        requests = [text_of_request(list(load_session(file).messages)) async for _event in events if file.exists()]
     assert all("go" in request for request in requests)
     assert any(UNFINISHED in request for request in requests), "a call without its result"
     assert "looked" in requests[-1]
