@@ -66,8 +66,8 @@ async def test_calls_are_recorded_before_they_run_and_results_before_they_are_sh
     assert tool.seen == ["user", "assistant", *begun]
     assert seen[ev.ToolFinished][-1] == "user"
     assert seen[ev.LoopEnded] == [
-        *("user", "assistant", *begun, "usage", "reply-end", "user", "results-end"),
-        *("assistant", "usage", "reply-end"),
+        *("user", "assistant", *begun, "event", "reply-end", "user", "results-end"),
+        *("assistant", "event", "reply-end"),
     ]
     assert kinds_in(file)[-1] == "submission-end"
 
