@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import CompactArguments
+from agentcli.agent.costs.cache_difference import Front
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.session import Session
@@ -328,7 +329,10 @@ class Engine:
         self._change_profile(thinking=thinking)
 
     def _change_profile(self, **changes: Any) -> None:
-        self.session.settings.profile = replace(self.profile, **changes)
+        profile = self.session.settings.profile = replace(self.profile, **changes)
+        # A resumed session continues with it, also if no request follows.
+        choice = Front(profile.model, profile.effort, profile.thinking, fast=profile.fast)
+        self.session.store.note_choice(choice.to_dict())
 
     # -------------------------------------------------------------------------------------------------- submissions
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,8 @@ class OpenedSession:
     """Background commands of earlier processes, as `session.load` returns them."""
     front: Front | None = None
     """Fingerprint of the last request's prefix; None if unknown."""
+    choice: Front | None = None
+    """Model and parameters that the user chose after the last request; None: none."""
     server_tools: Sequence[Json] = ()
     """Tools of MCP servers that are part of every request, as recorded."""
     earlier: EarlierPart | None = None
@@ -89,6 +91,8 @@ class OpenedSession:
 
     @property
     def last_model(self) -> str:
+        if self.choice is not None:
+            return self.choice.model
         return next((message.model for message in reversed(self.log) if message.model), "")
 
 
@@ -169,14 +173,29 @@ class SessionBuilder:
         forked_from = path.stem if options.persist and options.fork_session else ""
         # A session that is not saved uses the stored results of the one it continues.
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
-        contexts = loaded.system_context, loaded.user_contexts
-        past = loaded.messages, loaded.history
-        opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
-        front = front_from(loaded.front, loaded.front_version)
-        opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
-        opened = replace(opened, began_in=loaded.cwd)
-        opened = replace(opened, style=loaded.style, server_tools=loaded.server_tools, earlier=loaded.earlier)
-        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
+        return OpenedSession(
+            store,
+            log=loaded.messages,
+            history=loaded.history,
+            view=view,
+            system_context=loaded.system_context,
+            user_contexts=loaded.user_contexts,
+            forked_from=forked_from,
+            results_elsewhere=elsewhere,
+            pinned=loaded.pinned,
+            seen=loaded.seen,
+            last_reply_at=loaded.last_reply_at,
+            spent=loaded.spent,
+            directory=loaded.directory,
+            began_in=loaded.cwd,
+            folders=loaded.folders,
+            style=loaded.style,
+            background=loaded.background,
+            front=front_from(loaded.front, loaded.front_version),
+            choice=front_from(loaded.choice),
+            server_tools=loaded.server_tools,
+            earlier=loaded.earlier,
+        )
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

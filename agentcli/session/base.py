@@ -111,6 +111,9 @@ class Store:
     def note_front(self, front: Json) -> None:
         """Store digests of the request prefix, for comparison when the session is resumed. Written only if changed."""
 
+    def note_choice(self, choice: Json) -> None:
+        """Store the model and its parameters that the user chose after the last request, in the form of a front."""
+
     def note_server_tools(self, tools: list[Json]) -> None:
         """Store the tools of MCP servers that are part of every request of the session."""
 

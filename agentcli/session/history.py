@@ -25,6 +25,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     system-context   a new system context
     user-context     the user context, before all messages, from a boundary on (`boundary`, "" for the beginning)
     request-front    digests of the request prefix from here on, for the prompt cache (`front`)
+    model-choice     model and parameters chosen since the last request (`front`, as above, without digests)
     mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
     gap              records were lost here (full disk)
     custom-title     the session's name

@@ -93,6 +93,8 @@ class LoadedSession:
     """Prefix of the last request, in the form of `agent/costs/cache_difference.py`; None before the first request."""
     front_version: str = ""
     """Version of the program that sent it."""
+    choice: Json | None = None
+    """Model and parameters that the user chose after the last request, in the form of `front`; None: none."""
     server_tools: tuple[Json, ...] = ()
     """Tools of MCP servers that are part of every request."""
     forked_from: str = ""
@@ -264,6 +266,7 @@ class RecordReader:
             "system-context": self._take_system_context,
             "user-context": self._take_user_context,
             "request-front": self._take_front,
+            "model-choice": self._take_choice,
             "mcp-tools": self._take_server_tools,
             "custom-title": self._take_title,
         }
@@ -322,6 +325,10 @@ class RecordReader:
     def _take_front(self, record: Json) -> None:
         self.session.front = dict(record["front"])
         self.session.front_version = str(record.get("version") or "")
+        self.session.choice = None
+
+    def _take_choice(self, record: Json) -> None:
+        self.session.choice = dict(record["front"])
 
     def _take_server_tools(self, record: Json) -> None:
         self.session.server_tools = tuple(tool for tool in record["tools"] if isinstance(tool, dict))

@@ -255,6 +255,10 @@ class SessionStore(Store):
             self._front = noted
             self._write("request-front", {"front": front})
 
+    def note_choice(self, choice: Json) -> None:
+        if self._opening != "session":
+            self._write("model-choice", {"front": choice})
+
     def note_server_tools(self, tools: list[Json]) -> None:
         if self._opening != "session":
             self._write("mcp-tools", {"tools": tools})
