@@ -23,7 +23,7 @@ from agentcli.core.text.format import money
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
-from agentcli.providers.catalog import ALIASES, EFFORTS, nearest_effort
+from agentcli.providers.catalog import ALIASES, EFFORTS, ModelInfo, nearest_effort
 
 NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 
@@ -98,9 +98,10 @@ async def run_model(engine: Engine, arguments: str, front_end: FrontEnd) -> str 
     parts = [f"The model is now {info.id}."]
     if not info.known:
         parts.append("It is not in the catalogue: its context window and price are unknown.")
-    if engine.profile.effort is not None:
-        _level, message = nearest_effort(info, engine.profile.effort)
-        parts += [message] if message else []
+    before, _message = _effort_with(engine.session.catalog.get(engine.model), engine.profile.effort)
+    after, message = _effort_with(info, engine.profile.effort)
+    if message or after != before:
+        parts.append(message or f"The effort is now {after or 'not sent'}.")
     if engine.profile.fast and info.fast_price is None:
         parts.append("It has no fast mode: requests use the standard speed.")
     return change_if_confirmed(
@@ -151,6 +152,11 @@ async def run_effort(engine: Engine, arguments: str, front_end: FrontEnd) -> str
         f"The effort is still {engine.effort or 'auto'}.",
         at_once=at_once,
     )
+
+
+def _effort_with(info: ModelInfo, chosen: Effort | None) -> tuple[Effort | None, str | None]:
+    """The effort that a model has, and a sentence if it is not the chosen one."""
+    return (info.default_effort, None) if chosen is None else nearest_effort(info, chosen)
 
 
 def _current_effort(engine: Engine) -> str:

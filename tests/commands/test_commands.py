@@ -169,7 +169,7 @@ async def test_a_model_change_adapts_the_options_and_a_typing_error_is_refused(t
         assert engine.effort is None
         await said(engine, "/model claude-opus-4-5")
         assert engine.effort == "high", "the nearest level to the chosen one"
-        await said(engine, "/model claude-opus-4-6")
+        assert "The effort is now max." in await said(engine, "/model claude-opus-4-6")
         assert engine.effort == "max", "as it was chosen"
         assert "Did you mean claude-sonnet-5-5" in await refused(engine, "/model claude-sonet-5-5")
         assert "not in the catalogue" in await said(engine, "/model my-own-server/llama")
