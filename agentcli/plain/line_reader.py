@@ -76,9 +76,15 @@ class LineReader:
     """Implements `Reader` with whole lines from a descriptor."""
 
     def __init__(
-        self, write: Callable[[str], None], ended_line: Callable[[], None], mode: Callable[[], str], descriptor: int = 0
+        self,
+        write: Callable[[str], None],
+        ended_line: Callable[[], None],
+        mode: Callable[[], str],
+        remember: Callable[[str], None] = lambda _text: None,
+        descriptor: int = 0,
     ) -> None:
-        """`ended_line` is called when Enter ended the line of a prompt; `mode` returns the text before the prompt."""
+        """`ended_line` is called when Enter ended the line of a prompt; `mode` returns the text before the prompt;
+        `remember` adds a sent prompt to the history."""
         self._mode = mode
         self._write = write
         self._ended_line = ended_line
@@ -95,10 +101,6 @@ class LineReader:
         self._asking = ""
         """The open prompt or question; "" for none."""
         self._attached = False
-        self._remember: Callable[[str], None] = lambda _text: None
-
-    def remember_with(self, remember: Callable[[str], None]) -> None:
-        """Set the function that adds a sent prompt to the history."""
         self._remember = remember
 
     # ------------------------------------------------------------------------------------------- methods of `Reader`

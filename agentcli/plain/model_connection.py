@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agentcli.core.processes.shell import shown_command
-from agentcli.core.text.plaintext import is_lone_key
 from agentcli.interactive.login.model_access import ModelAccess
-from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
+from agentcli.interactive.questions.model import AnswerChoice
+from agentcli.plain.pieces import Gap, Piece, prose
+from agentcli.plain.questions import QuestionClosed, choose
 from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
@@ -46,29 +47,17 @@ class PlainModelConnection(ModelAccess):
             if text is None:
                 return welcome.back()
             return await connecting.do(*welcome.entered(text))
-        offers = welcome.offers()
-        name = await self._choose(offers)
-        return welcome.back() if name is None else await connecting.do(*welcome.choose(name))
+        choices = [_choice(offer) for offer in welcome.offers()]
+        try:
+            chosen, _words = await choose(choices, self._session)
+        except QuestionClosed:
+            return welcome.back()
+        return await connecting.do(*welcome.choose(chosen.name))
 
-    async def _choose(self, offers: tuple[Offer, ...]) -> str | None:
-        """Ask for one of the offers and return its name. None: Esc or Ctrl+C."""
-        for number, offer in enumerate(offers, 1):
-            detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
-            runs: TextRuns = ((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), ("  ", "text"))
-            words = f"{shown_command(offer.label)}{detail}"
-            self._session.show([TextLine((*runs, (words, "text")), prose=True)])
-        while True:
-            text = await self._session.ask("Answer: ")
-            if text is None:
-                return None
-            if is_lone_key(text):
-                self._session.note("Choose the option for a key first. It hides the key while you type.", "warning")
-                continue
-            typed = text.strip().lower()
-            for number, offer in enumerate(offers, 1):
-                if typed and typed in (str(number), offer.letter):
-                    return offer.name
-            self._session.note(f"Type a number from 1 to {len(offers)} and Enter. Esc goes back.", "warning")
+
+def _choice(offer: Offer) -> AnswerChoice:
+    detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
+    return AnswerChoice(offer.name, offer.label, offer.letter, line=f"{shown_command(offer.label)}{detail}")
 
 
 def _show_step(welcome: Welcome) -> list[Piece]:

@@ -11,20 +11,19 @@ from agentcli.core.frozen import frozen
 
 TextStyle = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
 
-TextRuns = tuple[tuple[str, TextStyle | str], ...]
-"""Text with its style: one of `TextStyle`, or the look of a colour span in the output of a program."""
+TextRuns = tuple[tuple[str, TextStyle], ...]
+"""Text with its style."""
 
 
 @frozen
 class TextLine:
-    """One or more whole lines. A line break in a run begins another line."""
+    """One or more whole lines, which may come between two lines of an answer. A line break in a run begins another
+    line."""
 
     runs: TextRuns
     prose: bool = False
     """Whether the last run is sentences, which wrap between words with a hanging indent. Commands, output and paths are
     not prose."""
-    ends_answer: bool = True
-    """False: printed between two lines of an answer that goes on."""
 
 
 @frozen

@@ -84,8 +84,6 @@ class Printer:
         """Ids of calls whose agent has started. They print no line, because the agent's own lines say the same."""
         self._changing: dict[str, str] = {}
         """Titles of ended commands whose changes of files are still being compared."""
-        self._late: list[Piece] = []
-        """Lines that wait for the end of a streaming answer."""
 
     # ---------------------------------------------------------------------------------------------- from outside
 
@@ -142,9 +140,6 @@ class Printer:
             return []
         self._partial.take(event)
         pieces = self._show(event, now)
-        if self._late and not self._strippers:
-            late, self._late = self._late, []
-            pieces = [*late, *pieces] if isinstance(event, ev.Result) else [*pieces, *late]
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
         return pieces
@@ -372,11 +367,11 @@ class Printer:
 
     @_show_type.register
     def _(self, event: ev.CommandChangedFiles, now: float) -> list[Piece]:
-        if (title := self._changing.pop(event.tool_use_id, "")) and not self._halted:
-            self._late += self.note(f"{title}: {wording.changed_files(event)} · /diff shows them")
-            if self._verbose:
-                self._late += diff_lines(event.diff)
-        return []
+        title = self._changing.pop(event.tool_use_id, "")
+        if not title or self._halted:
+            return []
+        pieces = self.note(f"{title}: {wording.changed_files(event)} · /diff shows them")
+        return [*pieces, *diff_lines(event.diff)] if self._verbose else pieces
 
     def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
         """Print the end of a call below the line that names it."""
@@ -391,6 +386,9 @@ class Printer:
 
     @_show_type.register
     def _(self, event: ev.Result, now: float) -> list[Piece]:
+        return [AnswerEnd(), *self._end_line(event, now)]
+
+    def _end_line(self, event: ev.Result, now: float) -> list[Piece]:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
         if event.terminal in wording.ABORTED:
             return self.interrupted(now, event)

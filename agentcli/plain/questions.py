@@ -65,7 +65,7 @@ async def answer_question(question: Question, asking: Asking) -> Answer | None:
             case FormQuestion():
                 return await _form(question, asking)
         _show_question(question, asking)
-        return answer_of(*await _choose(question.choices, asking))
+        return answer_of(*await choose(question.choices, asking))
     except QuestionClosed:
         return question.closed
 
@@ -86,21 +86,22 @@ def _warn(text: str, asking: Asking) -> None:
 # ------------------------------------------------------------------------------------------------------------- choosing
 
 
-async def _choose(choices: Sequence[AnswerChoice], asking: Asking) -> tuple[AnswerChoice, str]:
+async def choose(choices: Sequence[AnswerChoice], asking: Asking) -> tuple[AnswerChoice, str]:
     """The choice that was made by its letter, number or first word, and the text typed after it."""
     offered = [choice for choice in choices if not choice.refused]
     for place, choice in enumerate(offered, 1):
-        letter = choice.letter or choice.key
+        letter = choice.letter or choice.key or " "
         runs: TextRuns = ((f"  {place} ", "quiet"), (letter, "mark"), ("  ", "text"), (choice.typed_label, "text"))
         asking.show([TextLine(runs, prose=True)])
     while True:
         word, _blank, rest = (await _ask_line(asking, "Answer: ")).strip().partition(" ")
         for place, choice in enumerate(offered, 1):
             known = (choice.letter or choice.key, str(place), choice.typed_label.split(" ")[0].strip(",:"))
-            if word.lower() in known and (choice.takes_words or not rest):
+            if word and word.lower() in known and (choice.takes_words or not rest):
                 return choice, rest.strip()
-        letters = ", ".join(choice.letter or choice.key for choice in offered)
-        _warn(f"Type one of {letters}, or its digit, and Enter. Esc stops the work.", asking)
+        letters = [letter for choice in offered if (letter := choice.letter or choice.key)]
+        one = f"one of {', '.join(letters)}, or its digit," if letters else f"a number from 1 to {len(offered)}"
+        _warn(f"Type {one} and Enter. Esc closes the question.", asking)
 
 
 async def _words_for(choice: AnswerChoice, typed: str, asking: Asking) -> str:
@@ -135,7 +136,7 @@ async def _permission(question: PermissionQuestion, asking: Asking) -> Answer:
     _show_question(question, asking)
     while True:
         asking.show(_rule_pieces(always))
-        choice, words = await _choose(choices, asking)
+        choice, words = await choose(choices, asking)
         if choice.name == "rule" and always is not None:
             always = await _other_rule(offered, always, asking)
         elif choice.name == "always" and always is not None:
@@ -203,7 +204,7 @@ async def _text(question: TextQuestion, asking: Asking) -> Answer:
         choices = question.choices_for(text)
         for reason in {choice.refused for choice in choices if choice.refused}:
             _warn(f"{reason[0].upper()}{reason[1:]}.", asking)
-        choice, words = await _choose(choices, asking)
+        choice, words = await choose(choices, asking)
         if choice.name == "edit":
             text = await _edit(text, asking)
         elif choice.name == "original":
@@ -253,7 +254,7 @@ async def _form(question: FormQuestion, asking: Asking) -> Answer:
     form, decline = question.form, question.choice("decline")
     _show_question(question, asking)
     content: dict[str, FieldValue] = form.defaults()
-    choice, _words = await _choose((AnswerChoice("fill", "Fill in the form", "f"), decline), asking)
+    choice, _words = await choose((AnswerChoice("fill", "Fill in the form", "f"), decline), asking)
     while choice.name in ("fill", "change"):
         for number, field in enumerate(form.fields, 1):
             value = await _field(field, f"{number} of {len(form.fields)}", content.get(field.name), asking)
@@ -263,7 +264,7 @@ async def _form(question: FormQuestion, asking: Asking) -> Answer:
         filled = [field for field in form.fields if field.name in content]
         asking.show([line(_show_value(one, content[one.name]), "text", f"  {_label(one)}: ") for one in filled])
         change = AnswerChoice("change", "Change them", "c")
-        choice, _words = await _choose((question.choice("accept"), change, decline), asking)
+        choice, _words = await choose((question.choice("accept"), change, decline), asking)
     return question.answer(content) if choice.name == "accept" else answer_of(choice)
 
 

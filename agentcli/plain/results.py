@@ -10,9 +10,9 @@ from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.text.columns import cell_count
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
-from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive.wording import tool_outcome
@@ -27,6 +27,8 @@ _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
 """Most rows with --verbose."""
 _MAX_ROW = 2_000
+_INDENTED_COLUMNS = 78
+"""Most columns of output that is indented."""
 _KEPT = 16_000
 """Least number of characters of output kept of a running call; up to twice as many are."""
 _DIFF_LOOKS: Mapping[LineKind, TextStyle] = {
@@ -62,42 +64,14 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
         rows = without_summary(rows, event.summary)
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
-    lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
-    if (spans := checked_spans(event.display.get("colours"))) and "\n".join(rows).startswith(
-        _string(event.display, "text")
-    ):
-        lines = [TextLine(((INDENT, "quiet"), *runs)) for runs in _colour_rows(rows, spans)]
+    lines = _output_lines(rows)
     if event.name in _SHELLS and is_diff("\n".join(rows)):
         lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
-        lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
     if verbose:
         return capped(lines, _ALL_ROWS)
     if event.name in _SHELLS:
         return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
-
-
-def _colour_rows(rows: Sequence[str], spans: Sequence[ColourSpan]) -> Iterator[list[tuple[str, str]]]:
-    """Rows with the colours that the program gave them."""
-    start, first = 0, 0
-    for row in rows:
-        cut = _cut(row)
-        while first < len(spans) and spans[first][1] <= start:
-            first += 1
-        runs: list[tuple[str, str]] = []
-        place = column = 0
-        for begin, end, look in (*spans[first:], (start + len(cut), start + len(cut), "")):
-            begin, end = min(begin - start, len(cut)), min(end - start, len(cut))
-            for part, style in ((cut[place : max(place, begin)], "quiet"), (cut[max(place, begin) : end], look)):
-                # Tab stops count from the beginning of the row.
-                shown = (" " * (column % TAB) + part).expandtabs(TAB)[column % TAB :]
-                column += len(shown)
-                runs.append((shown, style))
-            place = max(place, end)
-            if place >= len(cut):
-                break
-        start += len(row) + 1
-        yield [run for run in runs if run[0]]
 
 
 class RunningOutput:
@@ -124,7 +98,14 @@ class RunningOutput:
 def _output_rows(text: str, before: int, verbose: bool) -> list[TextLine]:
     """Print the last output of an interrupted call. `before`: number of rows before `text`."""
     rows = text.strip("\n").split("\n") if text.strip("\n") else []
-    return _tail([line(f"{INDENT}{_row(row)}", "quiet") for row in rows], _ALL_ROWS if verbose else _SHELL_ROWS, before)
+    return _tail(_output_lines(rows), _ALL_ROWS if verbose else _SHELL_ROWS, before)
+
+
+def _output_lines(rows: Sequence[str]) -> list[TextLine]:
+    """Style the output of a program. Indented only if that leaves room for it: programs fill 80 columns."""
+    shown = [_cut(row).expandtabs(TAB) for row in rows]
+    indent = INDENT if max(map(cell_count, shown), default=0) <= _INDENTED_COLUMNS else ""
+    return [line(f"{indent}{row}", "quiet") for row in shown]
 
 
 def without_summary(rows: list[str], summary: str) -> list[str]:
@@ -163,11 +144,6 @@ def diff_output(text: str, around: TextStyle = "text") -> list[TextLine]:
     """Style text that contains unified diffs, without cutting it; `around` is the style of the other text."""
     looks: Mapping[LineKind, TextStyle] = {**_DIFF_LOOKS, "text": around}
     return [line(_diff_row(row, kind), looks.get(kind, "text")) for row, kind in line_kinds(text)]
-
-
-def _row(row: str) -> str:
-    """Expand tabs: after the indent the terminal's tab stops would be at other columns."""
-    return _cut(row).expandtabs(TAB)
 
 
 def _diff_row(row: str, kind: LineKind) -> str:

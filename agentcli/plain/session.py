@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.frozen import replace
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import is_lone_key
 from agentcli.interactive import wording
@@ -22,7 +21,7 @@ from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.view import Question, Sent
 from agentcli.plain.line_reader import QuitRequested, Reader
-from agentcli.plain.pieces import Gap, Piece, TextLine
+from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
 from agentcli.plain.questions import answer_to
 from agentcli.plain.writer import Writer
@@ -296,9 +295,7 @@ class PrintedView:
 
     def show_queued(self, texts: list[str]) -> None:
         if len(texts) > self._queued:
-            # An answer may be in the middle of a code block, a list or a table.
-            queued = self.format_note(f"Queued: {' '.join(texts[-1].split())}", "info")
-            self.print([replace(each, ends_answer=False) if isinstance(each, TextLine) else each for each in queued])
+            self.note(f"Queued: {' '.join(texts[-1].split())}")
         self._queued = len(texts)
 
     def take_due(self, draft: Draft) -> bool:

@@ -113,9 +113,7 @@ class Plain:
         if self._bare:
             from agentcli.plain.line_reader import LineReader
 
-            reader = LineReader(self._sink, self._writer.taken, self._mode)
-            reader.remember_with(lambda text: self._history.add(Draft(text)))
-            return reader
+            return LineReader(self._sink, self._writer.taken, self._mode, lambda text: self._history.add(Draft(text)))
         from agentcli.interactive.completion.sources import ServerCompletions
         from agentcli.plain.prompt_reader import PromptCompleter, PromptReader, SharedHistory
 

@@ -109,24 +109,6 @@ _WITHOUT: Mapping[str, str] = MappingProxyType({"strong": "1", "quiet": "2", "ma
 """Codes with NO_COLOR."""
 
 
-_ATTRIBUTE_CODES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
-_HUE_CODES = {
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-    "grey": "90",
-}
-
-
-def _output_code(look: str, *, colours: bool) -> str:
-    """Code for the look of a colour span (`core/text/terminal_colours.py`)."""
-    codes = {**_ATTRIBUTE_CODES, **(_HUE_CODES if colours else {})}
-    return ";".join(codes[word] for word in look.split() if word in codes)
-
-
 class ColourWriter(Writer):
     def __init__(self, sink: Sink, width: Callable[[], int], *, colours: bool = True) -> None:
         super().__init__(sink)
@@ -159,14 +141,15 @@ class ColourWriter(Writer):
     def _text(self, piece: Piece) -> str:
         match piece:
             case TextLine():
-                return (self._cut_off() if piece.ends_answer else "") + self._lines(piece)
+                return self._lines(piece)
             case Gap():
-                return self._cut_off() + self._blank()
+                return self._blank()
             case AnswerText():
                 return "".join(map(self._part, self._cutter.feed(piece.text))) + self._early()
             case AnswerEnd():
-                return self._cut_off()
-        return ""
+                rest = "".join(map(self._part, self._cutter.finish()))
+                self._last = ""
+                return rest
 
     def _early(self) -> str:
         """Print the rows of the open paragraph that no later text can change."""
@@ -184,12 +167,6 @@ class ColourWriter(Writer):
         self._rows = max(self._rows, len(rows))
         return before + "".join(f"{row}\n" for row in fresh)
 
-    def _cut_off(self) -> str:
-        """End the answer and return its rest, which goes before the next piece."""
-        text = "".join(map(self._part, self._cutter.finish()))
-        self._last = ""
-        return text
-
     def _lines(self, piece: TextLine) -> str:
         self._gap = not any(text for text, _look in piece.runs)
         runs = self._laid_out(piece) if piece.prose else piece.runs
@@ -200,8 +177,8 @@ class ColourWriter(Writer):
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrap_sentences(text, max(MIN_WIDTH, self._width()), indent), look))
 
-    def _dress(self, text: str, look: TextStyle | str) -> str:
-        code = self._codes.get(look) or _output_code(look, colours=self._colours)
+    def _dress(self, text: str, look: TextStyle) -> str:
+        code = self._codes.get(look)
         if not code or not text:
             return text
         # Each line separately: output between them must not inherit a style.

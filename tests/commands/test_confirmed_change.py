@@ -22,6 +22,8 @@ pytestmark = pytest.mark.virtual
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
 
+CHANGED = "The model is now claude-opus-5-5. The effort is now medium."
+
 
 def used_bench(used: dict[str, int] | None = None, **rest: Any) -> Bench:
     rest.setdefault("interactive", True)
@@ -90,7 +92,7 @@ async def test_with_a_cold_cache_a_note_is_shown_and_nothing_is_asked() -> None:
         await b.run()
         await asyncio.sleep(SHORT_TTL)
         text, questions = await said(b, "/model opus")
-        assert text == "The model is now claude-opus-5-5. The effort is now medium. The cache is cold: nothing is re-billed."
+        assert text == f"{CHANGED} The cache is cold: nothing is re-billed."
         assert questions == []
 
 
@@ -100,7 +102,7 @@ async def test_now_confirms_in_advance_like_the_pickers() -> None:
         await b.run()
         text, questions = await said(b, "/model opus now")
         assert questions == []
-        assert text.startswith("The model is now claude-opus-5-5. The effort is now medium. The next request re-reads 40k tokens")
+        assert text.startswith(f"{CHANGED} The next request re-reads 40k tokens")
         await said(b, f"/model {MODEL} NOW")
         assert (await said(b, "/effort low now"))[1] == []
         assert (await said(b, "/thinking disabled now"))[1] == []
@@ -125,7 +127,7 @@ async def test_in_a_non_interactive_run_the_price_is_reported_with_the_change() 
         await b.run()
         text, questions = await said(b, "/model opus")
         assert questions == []
-        assert text == "The model is now claude-opus-5-5. The effort is now medium. The next request re-reads 40k tokens, about $0.20."
+        assert text == f"{CHANGED} The next request re-reads 40k tokens, about $0.20."
 
 
 async def test_an_abort_at_the_question_changes_nothing() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
-from agentcli.core.frozen import replace
 from agentcli.core.messages import (
     Message,
     Origin,
@@ -22,7 +22,7 @@ from agentcli.core.messages import (
 from agentcli.interactive import wording
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line, prose
 from agentcli.plain.printer import Printer, replayed
-from agentcli.plain.results import diff_output, result_lines
+from agentcli.plain.results import diff_output
 from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
@@ -191,6 +191,12 @@ def test_tab_stops_are_eight_apart_behind_the_indent_and_behind_the_signs_of_a_d
     assert changed.endswith("\n   key     value\n  -longkey old\n  +longkey new\n")
 
 
+def test_output_that_fills_eighty_columns_is_not_indented() -> None:
+    for width, indent in ((78, "  "), (79, ""), (80, "")):
+        shown = Printed().show(call(), finished(text=f"short\n{'x' * width}"))
+        assert shown.endswith(f"\n{indent}short\n{indent}{'x' * width}\n")
+
+
 def test_a_diff_in_an_answer_or_output_is_coloured_by_line() -> None:
     text = "1 file:\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- old\n-a\n+b"
     looks = {row: look for one in diff_output(text) for row, look in one.runs}
@@ -352,16 +358,19 @@ def bare(text: str) -> str:
     return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
-def test_a_queued_prompt_does_not_end_the_code_block_that_streams() -> None:
-    printed: list[str] = []
-    writer = ColourWriter(printed.append, lambda: 60, colours=False)
-    queued = replace(prose("Queued: next thing", "quiet", "· "), ends_answer=False)
-    writer.write(
-        [AnswerText("Look:\n\n```python\ndef f():\n    re"), queued, AnswerText("turn 1\n# *done*\n```\n"), AnswerEnd()]
-    )
-    rows = re.sub(r"\x1b\[[\d;]*m", "", "".join(printed)).splitlines()
-    assert rows.index("· Queued: next thing") < len(rows) - 3
-    assert [row.strip() for row in rows if row.strip()][-3:] == ["return 1", "# *done*", "```"]
+@pytest.mark.parametrize(
+    ("before", "after", "rest"),
+    [
+        ("Look:\n\n```python\ndef f():\n    re", "turn 1\n# *done*\n```\n", ["return 1", "# *done*", "```"]),
+        ("| a | b |\n|---|---|\n| 1 |", " 2 |\n\nEnd.\n", ["1  2", "End."]),
+    ],
+)
+def test_a_notice_does_not_end_the_code_block_or_table_that_streams(before: str, after: str, rest: list[str]) -> None:
+    notice = prose("Queued: next thing", "quiet", "· ")
+    rows = bare(coloured(AnswerText(before), Gap(), notice, AnswerText(after), AnswerEnd())).splitlines()
+    shown = [row.strip() for row in rows if row.strip()]
+    assert shown[-len(rest) :] == rest
+    assert "· Queued: next thing" in shown
 
 
 def test_markdown_is_rendered_with_style_codes_only() -> None:
@@ -510,25 +519,6 @@ def test_after_an_interruption_only_background_agents_are_printed() -> None:
     shown.also(shown.printer.interrupted(9.0))
     assert shown.show(agent_end("explore-1", "a", "stopped")) == ""
     assert shown.show(agent_end("explore-2", "b", background=True)).startswith("· Agent explore-2 completed")
-
-
-def test_the_output_of_a_command_keeps_its_colours_unless_they_are_off() -> None:
-    text = "\tok one\nplain\n2 failed"
-    colours = [[1, 3, "bold green"], [len(text) - 8, len(text), "reverse red"]]
-    done = ev.ToolFinished(
-        tool_use_id="c", name="Bash", result=ToolResultBlock("c", (TextBlock(text),)),
-        display={"kind": "text", "text": text, "colours": colours},
-    )  # fmt: skip
-    written: dict[bool, str] = {}
-    for has_colours in (True, False):
-        out: list[str] = []
-        ColourWriter(out.append, lambda: 80, colours=has_colours).write(result_lines(done, verbose=False, seen=False))
-        written[has_colours] = "".join(out)
-    assert "\x1b[1;32mok\x1b[0m\x1b[2m one\x1b[0m\n" in written[True]
-    assert "\x1b[7;31m2 failed\x1b[0m\n" in written[True]
-    assert "\x1b[1mok\x1b[0m" in written[False]
-    assert "\x1b[7m2 failed\x1b[0m" in written[False]
-    assert re.sub(r"\x1b\[[\d;]*m", "", written[True]) == "          ok one\n  plain\n  2 failed\n"
 
 
 def test_the_description_of_a_command_is_above_it() -> None:

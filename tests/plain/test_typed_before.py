@@ -39,7 +39,7 @@ async def test_lines_that_wait_in_the_system_answer_no_question(terminal: tuple[
         nonlocal shown
         shown += text
 
-    reader = LineReader(show, lambda: None, lambda: "", reading)
+    reader = LineReader(show, lambda: None, lambda: "", descriptor=reading)
     os.write(typing, b"a paste\ny\ny\n")
     asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
     while "Run it? " not in shown:
@@ -53,7 +53,7 @@ async def test_lines_that_wait_in_the_system_answer_no_question(terminal: tuple[
 async def test_a_terminal_that_goes_away_before_a_question_ends_it() -> None:
     source, target = os.pipe()
     os.close(target)
-    reader = LineReader(lambda _text: None, lambda: None, lambda: "", source)
+    reader = LineReader(lambda _text: None, lambda: None, lambda: "", descriptor=source)
     with pytest.raises(QuitRequested):
         await reader.ask("Run it? ")
     os.close(source)
