@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.providers.listing import ContextWindows
     from agentcli.providers.transports.sdk import Platform
 
-PROVIDERS = ("auto", "wire", "scripted")
+PROVIDERS = ("auto", "sdk", "wire", "scripted")
 """Built-in values of the setting `provider`; any other value is the name of a plugin's provider."""
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
 """Environment variable with the file that the scripted provider plays."""
@@ -267,14 +267,15 @@ class ModelBuilder:
         platform = settings.text("platform") or "anthropic"
         if self._is_scripted:
             return self._scripted(), "none", None
-        if platform != "anthropic":
+        credentials = self.credentials() if platform == "anthropic" else None
+        source = platform if credentials is None else credentials.source
+        if credentials is None or settings.text("provider") == "sdk":
             from agentcli.providers.transports.sdk import SdkTransport
 
-            return SdkTransport(cast("Platform", platform)), platform, None
+            return SdkTransport(cast("Platform", platform), credentials), source, credentials
         from agentcli.providers.transports.wire import WireTransport
 
-        credentials = self.credentials()
-        return WireTransport(credentials), credentials.source, credentials
+        return WireTransport(credentials), source, credentials
 
     def _scripted(self) -> Transport:
         from agentcli.providers.script import Script, ScriptedTransport

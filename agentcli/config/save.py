@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,55 +29,73 @@ does not change. The shared `settings.json` can be committed like any file."""
 
 
 @frozen
-class RuleKeeper:
-    """Changes the rules in settings files."""
-
-    paths: Mapping[str, Path]
-    trust: TrustStore
-    cwd: Path
-
-    def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
-        """Remove and add rules of one kind in a file; returns its path. Raises `AgentError` without changing anything.
-        A trusted folder stays trusted, because the user decided about the change."""
-        path = self.paths.get(where)
-        if path is None:
-            raise AgentError(f"There is no {where} settings file for the rule.")
-        if where != "user":
-            # The `.agentcli` of a repository may be a link to the user's own settings: a rule for this project would
-            # then apply to all projects.
-            _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
-        before = self.trust.state(self.cwd)
-        try:
-            _make_folder(path.parent)
-            change = change_rules(path, behavior, add=add, remove=remove)
-        except OSError as error:
-            raise AgentError(f"The rule could not be saved in {path}: {error.strerror}.") from error
-        if change is not None and where != "user":
-            self.trust.trust_own_change(before, path, *change)
-        return str(path)
-
-
-@frozen
-class ServerKeeper:
-    """Adds MCP servers to configuration files and removes them."""
+class SettingsKeeper:
+    """Changes settings files of the user and of a project. A trusted folder stays trusted, because the user made the
+    change."""
 
     paths: Mapping[str, Path]
     """Files by scope: local, user, project."""
     trust: TrustStore
     cwd: Path
 
-    def change(self, scope: str, name: str, entry: Mapping[str, Any] | None) -> str:
-        """Add a server, or remove it with None; returns the file's path. Raises `AgentError` without changing anything.
-        A trusted folder stays trusted, because the user made the change."""
+    def _change(self, scope: str, what: str, edit: Callable[[Path, dict[str, Any]], bool], mode: int = 0o600) -> str:
+        """Edit the values of a file; returns its path. `edit` returns whether it changed something. Raises `AgentError`
+        without changing anything."""
         path = self.paths.get(scope)
         if path is None:
-            raise AgentError(f"There is no {scope} configuration file: no home folder is known.")
+            raise AgentError(f"There is no {scope} settings file for {what}: no home folder is known.")
         if scope != "user":
-            _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The server")
+            # The `.agentcli` of a repository may be a link to the user's own settings: a rule for this project would
+            # then apply to all projects.
+            _refuse_link_outside(path, self.cwd, self.paths.get("user"), what.capitalize())
         before = self.trust.state(self.cwd)
         try:
             _make_folder(path.parent)
             values, indent, raw = _read(path)
+            if not edit(path, values):
+                return str(path)
+            data = _write(path, values, indent, mode)
+        except OSError as error:
+            raise AgentError(f"{what.capitalize()} could not be saved in {path}: {error.strerror}.") from error
+        if scope != "user":
+            old = None if raw is None or is_empty_json(raw.decode("utf-8", "replace")) else content_digest(raw)
+            self.trust.trust_own_change(before, path, old, content_digest(data))
+        return str(path)
+
+
+class RuleKeeper(SettingsKeeper):
+    """Changes the rules in settings files."""
+
+    def change(self, scope: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+        """Remove rules from `permissions.<behavior>` and add missing ones at the position of the first removed one;
+        returns the file's path. Raises `AgentError` without changing anything."""
+
+        def edit(path: Path, values: dict[str, Any]) -> bool:
+            permissions = values.setdefault("permissions", {})
+            if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
+                raise AgentError(f"{path}: its permissions are not a list of rules. Nothing was saved.")
+            rules, gone = permissions.get(behavior, []), set(map(_canonical, remove))
+            places = [at for at, rule in enumerate(rules) if isinstance(rule, str) and _canonical(rule) in gone]
+            missing = gone - {_canonical(rules[at]) for at in places}
+            if missing:
+                raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed.")
+            kept = [rule for at, rule in enumerate(rules) if at not in places]
+            place = places[0] if places else len(kept)
+            kept[place:place] = [rule for rule in dict.fromkeys(add) if rule not in kept]
+            permissions[behavior] = kept
+            return bool(kept != rules)
+
+        return self._change(scope, "the rule", edit)
+
+
+class ServerKeeper(SettingsKeeper):
+    """Adds MCP servers to configuration files and removes them."""
+
+    def change(self, scope: str, name: str, entry: Mapping[str, Any] | None) -> str:
+        """Add a server, or remove it with None; returns the file's path. Raises `AgentError` without changing
+        anything."""
+
+        def edit(path: Path, values: dict[str, Any]) -> bool:
             servers = values.setdefault("mcpServers", {})
             if not isinstance(servers, dict):
                 raise AgentError(f"{path}: 'mcpServers' is not an object. Nothing was changed; fix the file first.")
@@ -85,28 +103,20 @@ class ServerKeeper:
                 raise AgentError(f"{path} has no MCP server {name}.")
             if entry is not None and name in servers:
                 raise AgentError(f"{path} already has an MCP server {name}. Remove it first.")
-            if entry is None:
-                del servers[name]
-                if not servers:
-                    del values["mcpServers"]
-            else:
-                servers[name] = dict(entry)
-            data = _write(path, values, indent, 0o644 if scope == "project" else 0o600)
-        except OSError as error:
-            raise AgentError(f"The server could not be saved in {path}: {error.strerror}.") from error
-        if scope != "user":
-            self.trust.trust_own_change(before, path, _digest_before(raw), content_digest(data))
-        return str(path)
+            values["mcpServers"] = {key: value for key, value in servers.items() if key != name}
+            if entry is not None:
+                values["mcpServers"][name] = dict(entry)
+            elif not values["mcpServers"]:
+                del values["mcpServers"]
+            return True
+
+        return self._change(scope, "the server", edit, 0o644 if scope == "project" else 0o600)
 
     def scopes_of(self, name: str) -> list[str]:
         """The scopes whose files have a server of this name."""
-        found = []
-        for scope, path in self.paths.items():
-            document = read_document(path)
-            servers = (document.values or {}).get("mcpServers") if document is not None else None
-            if isinstance(servers, dict) and name in servers:
-                found.append(scope)
-        return found
+        documents = ((scope, read_document(path)) for scope, path in self.paths.items())
+        servers = {scope: (found.values or {}).get("mcpServers") for scope, found in documents if found is not None}
+        return [scope for scope, names in servers.items() if isinstance(names, dict) and name in names]
 
 
 def _refuse_link_outside(path: Path, cwd: Path, user: Path | None, what: str) -> None:
@@ -116,36 +126,6 @@ def _refuse_link_outside(path: Path, cwd: Path, user: Path | None, what: str) ->
         raise AgentError(
             f"{what} was not saved: {path} is a link to {real}. Remove the link, or save it in the user settings."
         )
-
-
-def change_rules(
-    path: Path, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
-) -> tuple[str | None, str] | None:
-    """Remove rules from `permissions.<behavior>` and add missing ones at the position of the first removed rule. Raises
-    `AgentError` for an unusable file or if a rule to remove is missing, and `OSError`.
-
-    Returns the hashes of the content before (None: no file) and after; None if nothing had to change."""
-    values, indent, raw = _read(path)
-    permissions = values.setdefault("permissions", {})
-    if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
-        raise AgentError(f"{path}: its permissions are not a list of rules. Nothing was saved.")
-    rules = permissions.setdefault(behavior, [])
-    gone = set(map(_canonical, remove))
-    missing = gone - {_canonical(rule) for rule in rules if isinstance(rule, str)}
-    if missing:
-        raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed.")
-    kept = [rule for rule in rules if not (isinstance(rule, str) and _canonical(rule) in gone)]
-    place = next((at for at, rule in enumerate(rules) if isinstance(rule, str) and _canonical(rule) in gone), len(kept))
-    kept[place:place] = [rule for rule in dict.fromkeys(add) if rule not in kept]
-    if kept == rules:
-        return None
-    permissions[behavior] = kept
-    return _digest_before(raw), content_digest(_write(path, values, indent))
-
-
-def _digest_before(raw: bytes | None) -> str | None:
-    """Hash of a file's content before a change; None if there was no file or an empty one."""
-    return None if raw is None or is_empty_json(raw.decode("utf-8", "replace")) else content_digest(raw)
 
 
 def _canonical(rule: str) -> str:

@@ -91,7 +91,7 @@ KEYS: tuple[Key, ...] = (
         "provider",
         "text",
         "How requests are sent: `auto` (to the API, or from a script if one is given), `wire` (to the API), "
-        "`scripted`, or the name of a plugin's provider.",
+        "`sdk` (to the API with the anthropic package), `scripted`, or the name of a plugin's provider.",
         default="auto",
         repository="no",
     ),

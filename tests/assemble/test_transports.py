@@ -9,15 +9,16 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import ModelBuilder
+from agentcli.providers.base import Transport
 from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import WireTransport
 
 
-@pytest.mark.parametrize("setting", ["auto", "wire"])
-def test_the_direct_api_is_reached_without_a_package(tmp_path: Path, setting: str) -> None:
+@pytest.mark.parametrize(("setting", "kind"), [("auto", WireTransport), ("wire", WireTransport), ("sdk", SdkTransport)])
+def test_the_direct_api_is_reached_as_the_setting_says(tmp_path: Path, setting: str, kind: type[Transport]) -> None:
     environ = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "key", "AGENTCLI_PROVIDER": setting}
     transport, source, _credentials = ModelBuilder(Environment(Options(cwd=tmp_path, environ=environ)))._transport()
-    assert (type(transport), source) == (WireTransport, "ANTHROPIC_API_KEY")
+    assert (type(transport), source) == (kind, "ANTHROPIC_API_KEY")
 
 
 @pytest.mark.parametrize("platform", ["bedrock", "vertex", "foundry"])

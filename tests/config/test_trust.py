@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agentcli.config.save import RuleKeeper, change_rules
+from agentcli.config import save
+from agentcli.config.save import RuleKeeper
 from agentcli.config.trust import UNREADABLE, TrustStore, trust_root
 from agentcli.core.errors import AgentError, UsageError
 
@@ -242,8 +242,9 @@ def test_a_rule_is_added_and_all_else_stays(tmp_path: Path) -> None:
         '{\n    "unknown": {"z": 1, "a": 2},\n    "permissions": {"deny": ["Read(.env)"]},\n    "model": "ö"\n}\n'
     )
     path.chmod(0o644)
-    change_rules(path, "allow", add=["Bash(make *)", "Bash(make *)"])
-    change_rules(path, "allow", add=["Bash(make *)", "Edit"])
+    keeper = RuleKeeper({"user": path}, TrustStore(None), tmp_path)
+    keeper.change("user", "allow", add=["Bash(make *)", "Bash(make *)"])
+    keeper.change("user", "allow", add=["Bash(make *)", "Edit"])
     values = json.loads(path.read_text())
     assert list(values) == ["unknown", "permissions", "model"]
     assert list(values["unknown"]) == ["z", "a"]
@@ -260,7 +261,7 @@ def test_a_file_that_is_not_understood_is_not_touched(tmp_path: Path, content: s
     path = tmp_path / "settings.json"
     path.write_text(content)
     with pytest.raises(AgentError):
-        change_rules(path, "allow", add=["Edit"])
+        RuleKeeper({"user": path}, TrustStore(None), tmp_path).change("user", "allow", add=["Edit"])
     assert path.read_text() == content
 
 
@@ -276,36 +277,22 @@ def test_an_answer_keeps_the_trust_that_was_there(store: TrustStore, repository:
         keeper.change("user", "allow", add=["Edit"])
 
 
-@pytest.mark.parametrize("swapped", [".agentcli/hooks/new.sh", ".agentcli/settings.json", ".mcp.json"])
-def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
+@pytest.mark.parametrize(
+    "swapped", [".agentcli/hooks/new.sh", ".agentcli/settings.json", ".agentcli/settings.local.json", ".mcp.json"]
+)
+def test_saving_an_answer_trusts_nothing_that_changed_meanwhile(
     store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
 ) -> None:
     assert trusted(store, repository)
-    keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
 
-    def add_and_swap(*given: Any, **named: Any) -> Any:
+    def swap(_folder: Path) -> None:
         (repository / swapped).parent.mkdir(exist_ok=True)
         (repository / swapped).write_text('{"permissions": {"allow": ["Bash"]}}')
-        return change_rules(*given, **named)
 
-    monkeypatch.setattr("agentcli.config.save.change_rules", add_and_swap)
+    monkeypatch.setattr(save, "_make_folder", swap)
+    keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
     keeper.change("local", "allow", add=["Edit"])
     assert store.state(repository).changed == (swapped,)
-
-
-def test_an_answer_added_to_a_file_changed_by_others_is_not_trusted(
-    store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local = repository / ".agentcli" / "settings.local.json"
-    assert trusted(store, repository)
-
-    def swap_and_add(*given: Any, **named: Any) -> Any:
-        local.write_text('{"permissions": {"allow": ["Bash"]}}')
-        return change_rules(*given, **named)
-
-    monkeypatch.setattr("agentcli.config.save.change_rules", swap_and_add)
-    RuleKeeper({"local": local}, store, repository).change("local", "allow", add=["Edit"])
-    assert store.state(repository).changed == (".agentcli/settings.local.json",)
 
 
 @pytest.mark.parametrize("trick", ["folder", "file", "folder not there yet", "file not there yet"])

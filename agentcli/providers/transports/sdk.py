@@ -1,4 +1,5 @@
-"""The Messages API on Bedrock, Vertex and Foundry, through the anthropic package, which knows their credentials.
+"""The Messages API through the anthropic package: on Bedrock, Vertex and Foundry, whose credentials it knows, and on
+request (`provider: "sdk"`) also the direct API.
 
 The package takes over a second to import. It is imported in a thread, by `warm` or the first request. Its retries and
 tracing are off. Requests use its `post`, which is `messages.create` without rewriting every message on every turn;
@@ -19,6 +20,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.ids import SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Transport, TransportFailure
+from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import (
     Endpoint,
     ErrorResponse,
@@ -33,18 +35,22 @@ from agentcli.providers.transports.wire import (
     check_stream,
     closed_on_abort,
     decoded_events,
+    is_local_url,
     network_errors,
+    ready_headers,
 )
 
-Platform = Literal["bedrock", "vertex", "foundry"]
+Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
 _NEEDS = {"bedrock": "botocore", "vertex": "google.auth"}
 
 
 class SdkTransport(Transport):
     name = "sdk"
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, credentials: Credentials | None = None) -> None:
+        """`credentials`: for the direct API (`anthropic`); platforms have their own."""
         self._platform: Platform = platform
+        self._credentials = credentials
         self._client: Any = None
         self._loading = asyncio.Lock()
 
@@ -52,8 +58,10 @@ class SdkTransport(Transport):
         client = await self._ready_client()
         import anthropic
 
-        source = f"the settings of {self._platform}"
-        where = Endpoint(str(client.base_url.host), source, str(body.get("model", "")))
+        host, source = str(client.base_url.host), f"the settings of {self._platform}"
+        if self._credentials is not None:
+            host, source = self._credentials.host, self._credentials.source
+        where = Endpoint(host, source, str(body.get("model", "")))
         network: tuple[type[Exception], ...] = (anthropic.APIConnectionError, *network_errors())
         try:
             stream = await self._send(client, body, betas)
@@ -77,6 +85,9 @@ class SdkTransport(Transport):
         finally:
             await stream.close()
 
+    async def renew(self) -> bool:
+        return self._credentials is not None and await self._credentials.renew()
+
     async def warm(self) -> None:
         # A failure here happens again in the first request, which reports it.
         with contextlib.suppress(TransportFailure):
@@ -91,7 +102,7 @@ class SdkTransport(Transport):
         async with self._loading:
             if self._client is None:
                 try:
-                    self._client = await in_daemon_thread(_make_client, self._platform)
+                    self._client = await in_daemon_thread(_make_client, self._platform, self._credentials)
                 except UsageError as error:
                     raise TransportFailure(Failure(FailureKind.INVALID_REQUEST, str(error))) from error
             return self._client
@@ -99,9 +110,12 @@ class SdkTransport(Transport):
     async def _send(self, client: Any, body: Json, betas: tuple[str, ...]) -> Any:
         import anthropic
 
-        headers = {"User-Agent": "agentcli", "Accept": "text/event-stream"}
+        headers: dict[str, Any] = {"User-Agent": "agentcli", "Accept": "text/event-stream"}
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
+        if self._credentials is not None:
+            own = await ready_headers(self._credentials)
+            headers |= own or dict[str, Any](Authorization=anthropic.Omit())
         return await client.post(
             "/v1/messages",
             body=body,
@@ -135,7 +149,7 @@ async def _bedrock_events(
         raise TransportFailure(from_exception(error, where)) from error
 
 
-def _make_client(platform: Platform) -> Any:
+def _make_client(platform: Platform, credentials: Credentials | None) -> Any:
     """Import the package and create its client; slow, so run it in a thread. Raises `UsageError`."""
     library = _NEEDS.get(platform)
     if library is not None and not _is_installed(library):
@@ -146,14 +160,21 @@ def _make_client(platform: Platform) -> Any:
     import anyio._backends._asyncio  # noqa: F401 -- else the first request imports it, in the loop: 25 ms
     import httpx2
 
-    make = {
+    make: dict[str, Any] = {
+        "anthropic": anthropic.AsyncAnthropic,
         "bedrock": anthropic.AsyncAnthropicBedrock,
         "vertex": anthropic.AsyncAnthropicVertex,
         "foundry": anthropic.AsyncAnthropicFoundry,
-    }[platform]
+    }
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
+    options: dict[str, Any] = {"max_retries": 0, "open_telemetry": False, "timeout": timeout}
+    if credentials is not None:
+        # Any key stops the package from looking for one; the real one is sent with each request. The client reads
+        # proxies from the environment, except for a server on this machine.
+        http = httpx2.AsyncClient(timeout=timeout, trust_env=not is_local_url(credentials.base_url))
+        options |= {"api_key": "per-request", "base_url": credentials.base_url, "http_client": http}
     try:
-        return make(max_retries=0, open_telemetry=False, timeout=timeout)
+        return make[platform](**options)
     except (anthropic.AnthropicError, ValueError) as error:
         raise UsageError(f"{platform.capitalize()} is not set up: {' '.join(str(error).split())}") from error
 
