@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.prompt import outside as external
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.edited_text import TextDialog
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
-from tests.tui.screen_host import Clock, Host, calm, look, play, press, replies, shown, timed
+from tests.tui.screen_host import Host, calm, look, play, press, replies, shown
 from tests.tui.test_session import played
 
 PROPOSED = CompactionProposed(
@@ -65,21 +63,6 @@ def test_names_with_underscores_stay_as_they_are() -> None:
     assert "\\" not in text
 
 
-def test_text_that_is_typed_as_it_comes_up_neither_cancels_nor_gets_lost() -> None:
-    clock = Clock()
-    preview = timed(dialog_for(PROPOSED), clock)
-    preview.typed = clock
-
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "n|o|w")
-        assert host.answers == []
-        assert host.prompt == "now"
-        clock.now += 5
-        await press(pilot, "n")
-
-    assert play(preview, script).answer == Answer("deny")
-
-
 def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
     accepted, *others = replies(dialog, "enter", "escape", "n", "3")
     assert accepted == Answer("allow")
@@ -106,28 +89,6 @@ def test_an_edited_summary_is_the_answer() -> None:
 
     host = play(dialog(), script, (100, 30))
     assert host.answer == Answer("allow", updated_input={"summary": "My own words."})
-
-
-def test_an_empty_summary_cannot_be_accepted_and_edits_can_be_undone() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "e")
-        host.screen.query_one(TextArea).load_text(" \n")
-        await press(pilot, "escape")
-        assert "the summary is empty" in "\n".join(shown(host))
-        await press(pilot, "y")
-        assert host.answers == []
-        await press(pilot, "u|enter")
-
-    assert play(dialog(), script).answer == Answer("allow")
-
-
-def test_ctrl_g_opens_the_summary_in_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def write(_app: App[Any], text: str, *_rest: Any) -> external.Written:
-        return external.Written(text + "And more.\x1b[2J")
-
-    monkeypatch.setattr(external, "edit_outside", write)
-    (given,) = replies(dialog, "ctrl+g|enter")
-    assert given == Answer("allow", updated_input={"summary": "# Intent\n\nFind the bug.\nAnd more."})
 
 
 def test_a_hostile_summary_does_nothing_to_the_screen_and_many_files_are_counted() -> None:

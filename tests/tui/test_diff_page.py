@@ -221,14 +221,6 @@ def test_every_size_works_and_escape_closes_it() -> None:
     play(page(), through_all_sizes)
 
 
-def test_without_colours_signs_show_the_changes() -> None:
-    plain = Palette(colours=False)
-    source = Source(session=PATCH)
-    seen = look(source.page(palette=plain), "|")
-    assert " 2 -     return text[0 : end - 1]" in seen
-    assert " 3 +     return text[0:end]" in seen
-
-
 def test_long_diffs_are_laid_out_in_a_thread() -> None:
     count = 2_000
     old = "".join(f"-old line {number}\n" for number in range(count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
-from agentcli.tools.files.edit_apply import Applied, Replacement, apply
 from agentcli.tui.screens.hunks import (
     HunkReview,
     describe_verdict,
@@ -169,21 +167,6 @@ def test_equal_texts_have_no_hunks_and_a_new_file_is_one() -> None:
     assert [hunk.added for hunk in split("", "a\nb")] == [("a\n", "b")]
 
 
-def test_the_diff_of_all_hunks_is_the_unified_diff() -> None:
-    expected = list(difflib.unified_diff(OLD.splitlines(), NEW.splitlines(), lineterm="", n=3))[2:]
-    body = [line for line in expected if not line.startswith("@@")]
-    shown = [line for line in diff_of(split(OLD, NEW)).split("\n") if not line.startswith("@@")]
-    assert [line for line in shown if line[0] in "+-"] == [line for line in body if line[0] in "+-"]
-    assert diff_of(split(OLD, NEW)[:1]).split("\n")[0] == "@@ -1,6 +1,6 @@"
-    assert diff_of(split("a", "b")).split("\n") == [
-        "@@ -1,1 +1,1 @@",
-        "-a",
-        "\\ No newline at end of file",
-        "+b",
-        "\\ No newline at end of file",
-    ]
-
-
 def narrow(name: str, input: dict[str, Any], present: str, accepted: set[int]) -> Any:
     return narrow_input(name, input, present, split(*texts_of(name, input, present)), accepted)
 
@@ -199,55 +182,10 @@ def test_a_write_is_compared_with_the_file_as_it_is_whatever_its_line_ends() -> 
         assert narrow("Write", input, present, set()) is None
 
 
-def test_the_tool_makes_exactly_the_accepted_hunks_whatever_the_line_ends_of_the_file() -> None:
-    input = {"file_path": "f", "old_string": OLD, "new_string": NEW}
-    for end in ("\n", "\r\n", "\r"):
-        present = f"top\n{OLD}bottom".replace("\n", end)
-        found = narrow("Edit", input, present, {0, 2})
-        applied = apply(present, Replacement(found["old_string"], found["new_string"]), "f")
-        assert isinstance(applied, Applied)
-        assert applied.text == f"top\n{merge(OLD, NEW, {0, 2})}bottom".replace("\n", end)
-
-
-def test_a_piece_without_a_line_end_changes_no_line_but_its_own() -> None:
-    present = "one\ntwo\nthree\nfour\nfive\nsix\n"
-    input = {"file_path": "f", "old_string": "two\nthree\nfour\nfive\nsix", "new_string": "2\nthree\nfour\nfive\n6"}
-    hunks = split(*texts_of("Edit", input, present))
-    assert diff_of(hunks) == ("@@ -1,4 +1,4 @@\n one\n-two\n+2\n three\n four\n@@ -5,2 +5,2 @@\n five\n-six\n+6")
-    found = narrow("Edit", input, present, {1})
-    assert texts_of("Edit", found, present)[1] == "one\ntwo\nthree\nfour\nfive\n6\n"
-
-
-def test_some_of_several_replacements_can_be_rejected() -> None:
-    present = "x = 1\n\n\n\nx = 1\n\n\n\nx = 1\n"
-    input = {"file_path": "f", "old_string": "x", "new_string": "y", "replace_all": True}
-    found = narrow("Edit", input, present, {1})
-    assert texts_of("Edit", found, present)[1] == "x = 1\n\n\n\ny = 1\n\n\n\nx = 1\n"
-    assert found["replace_all"] is False
-
-
 def test_an_edit_without_a_match_is_reported() -> None:
     for present, old in (("a\na\n", "a"), ("b", "a"), ("b", "")):
         with pytest.raises(ValueError, match=r"old_string is empty|not there as it was"):
             texts_of("Edit", {"old_string": old, "new_string": "c"}, present)
-
-
-def test_edits_that_build_on_one_another_are_one_change_of_the_file_and_can_be_narrowed() -> None:
-    present = f"one\n{OLD}else\n"
-    edits = [("one", "two"), ("two", "three"), ("line 10\n", ""), ("else", "other")]
-    input = {"file_path": "f", "edits": [{"old_string": old, "new_string": new} for old, new in edits]}
-    hunks = split(*texts_of("MultiEdit", input, present))
-    assert [(hunk.removed, hunk.added) for hunk in hunks] == [
-        (("one\n",), ("three\n",)),
-        (("line 10\n",), ()),
-        (("else\n",), ("other\n",)),
-    ]
-    for accepted in ({0}, {1}, {0, 2}, {1, 2}):
-        found = narrow("MultiEdit", input, present, accepted)
-        wanted = merge(present, texts_of("MultiEdit", input, present)[1], accepted)
-        assert texts_of("MultiEdit", found, present)[1] == wanted
-    assert narrow("MultiEdit", input, present, set()) is None
-    assert narrow("MultiEdit", input, present, {0, 1, 2}) is input
 
 
 def test_undecodable_bytes_of_the_file_never_enter_an_input() -> None:
@@ -275,16 +213,6 @@ def test_the_notice_to_the_model_has_a_limit() -> None:
     old = "".join(f"{number}\n" for number in range(10)) + "x" * 30_000 + "\n"
     new = old.replace("0\n", "zero\n", 1).replace("x", "y")
     assert len(describe_verdict(split(old, new), {0})) < 9_000
-
-
-def test_very_long_texts_are_compared_quickly() -> None:
-    old = [f"row {number % 50}\n" for number in range(6_000)]
-    new = [*old[:100], "first\n", *old[100:5_900], "last\n", *old[5_900:]]
-    assert merge("".join(old), "".join(new), {hunk.number for hunk in split("".join(old), "".join(new))}) == "".join(
-        new
-    )
-    giant = [f"{number}\n" for number in range(30_000)]
-    assert len(split("".join(giant), "".join(reversed(giant)))) == 1
 
 
 # -------------------------------------------------------------------------------------------------- the review
@@ -378,16 +306,6 @@ def test_nothing_accepted_is_a_no() -> None:
     assert "rejected all of its 3 hunks" in found.message
 
 
-def test_the_review_shows_the_lines_of_the_question_with_their_numbers(folder: Path) -> None:
-    (folder / "src" / "a.py").write_text("top\n" * 40 + OLD)
-    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(), size=(60, 20))
-    edits = [{"old_string": "line 2\nline 3", "new_string": "2\nline 3"}, {"old_string": "line 18", "new_string": "18"}]
-    text = look(review("MultiEdit", {"file_path": "src/a.py", "edits": edits}), size=(60, 30))
-    assert " 42   line 1\n 43 - line 2\n 43 + 2\n 44   line 3\n" in text
-    assert " 58   line 17\n 59 - line 18\n 59 + 18\n 60   line 19\n" in text
-    assert "No newline" not in text
-
-
 def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + OLD.replace("\n", "\r\n").encode())
     input = {"file_path": "a.txt", "content": NEW}
@@ -442,16 +360,6 @@ def test_the_current_hunk_stays_visible_with_many_hunks_and_small_screens(folder
     assert "34✓" in text.split("\n")[1]
     assert "❯ ✓ accepted  Hunk 34 of 40" in text
     assert text.split("\n")[-2] == "   1 Apply 7 of 40 hunks"
-
-
-def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "down down")
-        await pilot.resize_terminal(60, 14)
-        await settled(pilot)
-        assert any(row.startswith(" ❯ ✓ accepted  Hunk 3 of 3") for row in shown(host))
-
-    play(review(), script, (120, 40))
 
 
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,11 +57,6 @@ def test_a_text_page_is_as_high_as_its_text_and_scrolls_a_longer_one() -> None:
     play(page, steps)
 
 
-def test_long_lines_are_wrapped_at_blanks_and_nothing_is_lost() -> None:
-    seen = look(TextPage("Wrapped", ["the quick brown fox jumps over the lazy dog"]), size=(24, 12))
-    assert "\n the quick brown fox\n jumps over the lazy\n dog\n" in seen
-
-
 def test_escape_and_q_close_a_page() -> None:
     assert answer(TextPage("x", ["y"]), "escape") is None
     assert answer(TextPage("x", ["y"]), "q") is None
@@ -98,11 +93,6 @@ def test_letters_typed_into_a_search_are_not_keys_however_fast_they_come() -> No
     assert answer(TextPage("Log", ["quick"]), "/", "=quick") == OPEN
 
 
-def test_a_match_over_a_wrap_is_found() -> None:
-    seen = look(TextPage("x", ["aaaa bbbb cccc"]), "/", *"bbbb cccc", size=(12, 12))
-    assert "1 of 1" in seen or "not found" not in seen
-
-
 def test_hostile_text_in_a_page_is_inert() -> None:
     lines = ["\x1b[31mred\x1b[0m \x1b]52;c;eA==\x07x", "[b]bold[/b]", "\u202eevil", "a\tb\r\nc", "\ud800", "日本" * 60]
 
@@ -113,20 +103,6 @@ def test_hostile_text_in_a_page_is_inert() -> None:
         assert " red x\n [b]bold[/b]\n <U+202E>evil\n a       b\n c\n" in host.shown
 
     play(TextPage("\x1b[2J", lines), steps, (40, 24))
-
-
-def test_ten_thousand_lines_are_wrapped_once_while_the_page_is_open() -> None:
-    page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(10_000)])
-
-    async def steps(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "|")
-        lines = page.body_lines()
-        page.settle()
-        assert page.body_lines() is lines
-        await press(pilot, "end")
-        assert "line 9999" in host.shown
-
-    play(page, steps)
 
 
 def test_copying_from_a_page_gives_lines_without_wraps_and_margins() -> None:
@@ -199,24 +175,6 @@ def test_items_are_sorted_by_size_or_by_position() -> None:
     assert " ❯ R Read parser.py      6k    30%     this prompt\n" in by_size
     assert "   P find the bug        20   0.1%    1 prompt ago  not cached\n" in by_size
     assert order(by_position) == [item.label for item in ITEMS]
-
-
-def test_the_number_in_the_title_equals_the_number_of_items() -> None:
-    items = [ContextItem(f"i{number}", "answers", f"answer {number}", 100) for number in range(12)]
-    everything, found = after_each(ContextPage(items, 20_000, 0), (), ("/", "=11"))
-    assert "─ 12 items ─" in everything[1].splitlines()[0]
-    assert "─ 1 of 12 items ─" in found[1].splitlines()[0]
-
-
-def test_while_context_items_are_searched_letters_are_no_keys() -> None:
-    chosen, found, searched, closed = after_each(
-        ContextPage(ITEMS, 20_000, 0), ("enter",), ("/", "=syst"), ("escape",), ("escape",)
-    )  # fmt: skip
-    assert chosen[0] == OPEN
-    assert "1 of 4" in found[1]
-    assert " ❯ S System prompt" in found[1]
-    assert searched[0] == OPEN
-    assert closed[0] is None
 
 
 def test_every_kind_of_item_has_its_own_letter() -> None:

@@ -24,7 +24,6 @@ from agentcli.tui.screens.text import (
     mark_places,
     paint_runs,
     safe,
-    safe_block,
     wrap_rows,
 )
 from agentcli.tui.theme.palette import Palette
@@ -112,10 +111,6 @@ def test_wrapped_rows_show_that_there_is_more() -> None:
     rows = wrap_rows([("one two three four five six", PLAIN)], 9, 2)
     assert ["".join(text for text, _style in row) for row in rows] == ["one two", "three…"] or len(rows) == 2
     assert "".join(text for text, _style in rows[-1]).endswith("…")
-
-
-def test_a_block_of_text_becomes_lines_without_tabs() -> None:
-    assert safe_block("a\tb\r\nc\x1b[2J") == ["a       b", "c"]
 
 
 def test_the_keys_row_never_loses_escape() -> None:
@@ -243,19 +238,6 @@ def test_a_click_moves_the_cursor_and_a_second_one_chooses() -> None:
         await pilot.pause()
 
     assert play(Picker("Fruit", fruit()), steps).answer == 2
-
-
-def test_the_wheel_scrolls_and_leaves_the_cursor_alone() -> None:
-    rows = [Row(number, f"row {number}") for number in range(100)]
-
-    async def steps(pilot: Pilot[None], host: Host) -> None:
-        listing = host.sheet.query_one(RowList)
-        listing.scroll_to(y=40, animate=False)
-        await pilot.pause()
-        assert "row 45" in host.shown
-        assert listing.cursor == 0
-
-    play(Picker("Rows", rows), steps)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10), (20, 5), (9, 3), (1, 1)])

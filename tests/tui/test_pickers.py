@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.await_complete import AwaitComplete
 from textual.pilot import Pilot
 
 from agentcli.context.report import ChangePrice
@@ -27,7 +25,6 @@ from agentcli.tui.screens.pickers import (
     describe_change,
     session_rows,
 )
-from agentcli.tui.screens.row_list import Row
 from agentcli.tui.theme.palette import Palette
 from tests.tui.screen_host import OPEN, Host, after_each, answer, look, play, press, through_all_sizes
 
@@ -165,12 +162,6 @@ def test_escape_restores_the_old_theme() -> None:
     assert tried == ["nord", "dark"]
 
 
-def test_without_a_cursor_move_no_theme_is_changed() -> None:
-    tried: list[str] = []
-    assert answer(ThemePicker(THEMES, "dark", tried.append), "escape") is None
-    assert tried == []
-
-
 def test_a_query_without_matches_restores_the_old_theme() -> None:
     tried: list[str] = []
     answer(ThemePicker(THEMES, "dark", tried.append), "=nordzz")
@@ -291,39 +282,6 @@ def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:
         assert "│ It could not be read: No such file or directory." in host.shown
 
     play(SessionPicker(lambda: [session(0), session(1)], last_lines, now=lambda: NOW), steps, (120, 30))
-
-
-def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
-    reading = threading.Event()
-    closing = asyncio.Event()
-    late: list[bool] = []
-
-    class ClosedBeforeItsWorker(SessionPicker):
-        """Its parts are removed while the worker that reads the preview still runs."""
-
-        def dismiss(self, result: SessionInfo | None = None) -> AwaitComplete:
-            closing.set()
-            return super().dismiss(result)
-
-        async def _read_preview(self, row: Row[SessionInfo]) -> None:
-            await asyncio.to_thread(reading.set)
-            await closing.wait()
-            while self.query("#rows"):
-                await asyncio.sleep(0)
-            late.append(self.is_open)
-            self._show_preview()
-            self.settle()
-
-    async def steps(pilot: Pilot[None], host: Host) -> None:
-        while not reading.is_set():
-            await pilot.pause()
-        await press(pilot, "enter")
-        assert host.answer == session(0)
-        await loaded(pilot, host)
-
-    picker = ClosedBeforeItsWorker(lambda: [session(0)], lambda _session: ["x"], now=lambda: NOW)
-    play(picker, steps, (120, 30))
-    assert late == [False]
 
 
 @pytest.mark.parametrize(

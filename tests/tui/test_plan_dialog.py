@@ -106,12 +106,6 @@ def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
     play(dialog(), script)
 
 
-def test_closing_the_editor_without_changes_keeps_the_marked_choice() -> None:
-    assert "❯ 3 Edit the plan" in look(dialog(), "3 | escape")
-    assert "❯ 3 Edit the plan" in look(dialog(), "down down enter | escape")
-    assert "❯ 1 Yes, and ask" in look(dialog(), "3 | x | escape")
-
-
 def test_an_emptied_plan_cannot_be_approved() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "3")
@@ -134,14 +128,6 @@ def test_the_users_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answers("ctrl+g | ctrl+g | 2")
     assert seen == [PLAN, "Better."]
     assert found == [Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.ACCEPT_EDITS)]
-
-
-def test_a_plan_that_was_emptied_in_the_users_editor_is_not_approved_by_enter(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def edit(*_arguments: Any) -> external.Written:
-        return external.Written("")
-
-    monkeypatch.setattr(external, "edit_outside", edit)
-    assert "❯ 3" in look(dialog(), "ctrl+g", size=(80, 24))
 
 
 def test_a_hostile_plan_is_only_text() -> None:

@@ -192,18 +192,6 @@ def test_servers_found_later_do_not_move_the_mark() -> None:
     asyncio.run(run())
 
 
-def test_text_typed_while_the_dialog_opens_goes_to_the_prompt() -> None:
-    made = dialog(OLLAMA)
-    made.guarded = True
-
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "d n 1")
-        assert host.prompt == "dn1"
-        assert not host.answers
-
-    play(made, script)
-
-
 def test_names_of_models_are_shown_as_they_are() -> None:
     markup = LocalServer("Ollama", "http://127.0.0.1:11434", ("[red]x[/red]", "$(id)"))
     assert "[red]x[/red], $(id)" in look(dialog(markup))
