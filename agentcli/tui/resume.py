@@ -136,18 +136,9 @@ def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event],
     return history[:cut], history[cut:]
 
 
-def _with_pauses(entries: Iterable[T]) -> Iterator[T]:
-    for number, entry in enumerate(entries, 1):
-        if number % AT_ONCE == 0:
-            time.sleep(PAUSE_SECONDS)
-        yield entry
-
-
-def earlier_items(
-    earlier: list[ev.Event], title_of: Titles, prefix: str = "earlier-", pace: Pace = _with_pauses
-) -> list[Item]:
-    """Return the packed items of the events before the end of a long conversation. Run it in a thread: it pauses often,
-    because the first request is prepared at the same time."""
+def earlier_items(earlier: list[ev.Event], title_of: Titles, prefix: str, pace: Pace) -> list[Item]:
+    """Return the packed items of the events before the end of a long conversation. Run it in a thread: `pace` pauses
+    often, because the first request is prepared at the same time."""
     items = replayed(pace(earlier), title_of, prefix)
     for item in pace(items):
         pack_item(item)

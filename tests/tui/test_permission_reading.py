@@ -54,9 +54,9 @@ def test_a_long_command_can_always_be_denied() -> None:
 def test_unread_lines_are_counted_and_a_refused_answer_says_what_to_do_first() -> None:
     before, after, read = looks(dialog(LONG), "", "y", "end")
     assert "more lines: scroll to the end to allow" in before
-    assert "Read to the end first: ↓ " in after
+    assert "Read to the end first: PgDn or End" in after
     assert before.splitlines()[1:10] == after.splitlines()[1:10]
-    assert "Read first: ↓ 40 · PgDn, End" in look(dialog(LONG), "enter", size=(40, 10))
+    assert "Read to the end first: PgDn or End" in look(dialog(LONG), "enter", size=(40, 10))
     assert " PgDn Space ↓ scroll · n deny · End go to the end · Esc stop" in before
     assert "scroll to the end to allow" not in read
 

@@ -81,6 +81,10 @@ def turn_of(ids: SequentialIds, turn: int) -> list[Event]:
     ]
 
 
+def earlier_of(history: list[Event]) -> list[Item]:
+    return earlier_items(history, lambda *_call: "", "earlier-", iter)
+
+
 def reply(ids: SequentialIds, block: Block) -> list[Event]:
     id = ids.new()
     return [
@@ -162,7 +166,7 @@ def test_a_long_conversation_in_two_parts_shows_what_it_shows_as_a_whole(tmp_pat
     first = latest[0]
     assert isinstance(first, MessageAppended)
     assert first.message.origin is Origin.PROMPT
-    shown = [*earlier_items(earlier, lambda *_call: ""), *replayed(latest, lambda *_call: "")]
+    shown = [*earlier_of(earlier), *replayed(latest, lambda *_call: "")]
     assert shown == replayed(history, lambda *_call: "")
 
 
@@ -177,19 +181,16 @@ def test_a_conversation_is_not_cut_where_an_agent_works() -> None:
     assert split_history([*turns[0], started, SessionResumed(), *turns[1]], 1)[1] == turns[1]
 
 
-def test_the_first_request_does_not_compete_with_earlier_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("agentcli.tui.resume.time.sleep", pauses.append)
+def test_earlier_items_are_compressed_in_the_thread_that_makes_them() -> None:
     ids = SequentialIds()
     result = ToolResultBlock("t", (TextBlock("line\n" * 1_000),))
     call = reply(ids, ToolUseBlock("t", "Read", {"file_path": "f"}))
     long = ToolFinished(tool_use_id="t", name="Read", result=result, summary="")
     history = [*(event for turn in range(100) for event in turn_of(ids, turn)), *call, long]
 
-    items = earlier_items(history, lambda *_call: "")
+    items = earlier_of(history)
 
-    assert pauses == [resume.PAUSE_SECONDS] * (len(history) // resume.AT_ONCE + len(items) // resume.AT_ONCE)
-    assert ToolItem.output.compress(items[-1]) == 0, "compressed in the thread, not when it is put above others"  # type: ignore[attr-defined]
+    assert ToolItem.output.compress(items[-1]) == 0  # type: ignore[attr-defined]
 
 
 def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() -> None:
@@ -202,7 +203,7 @@ def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() ->
 
     for recent in (1, len(turns[2]) + 1):
         earlier, latest = split_history(history, recent)
-        shown = [*earlier_items(earlier, lambda *_call: ""), *replayed(latest, lambda *_call: "")]
+        shown = [*earlier_of(earlier), *replayed(latest, lambda *_call: "")]
         assert [item.status for item in shown if isinstance(item, ToolItem) and item.name == "!"] == ["done"]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -313,17 +314,9 @@ def _kind(item: ContextItem) -> str:
 
 
 def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
-    """Distribute all cells by share; every non-zero amount gets at least one if there are enough."""
-    total = sum(amounts)
-    if not total or cells < len(amounts):
-        given = max(0, min(cells, len(amounts)))
-        return [1] * given + [0] * (len(amounts) - given)
-    exact = [amount * cells / total for amount in amounts]
-    counts = [max(1, int(share)) for share in exact]
-    while sum(counts) > cells:
-        largest = max(range(len(counts)), key=lambda place: counts[place] - exact[place] + (counts[place] > 1) * cells)
-        counts[largest] -= 1
-    while sum(counts) < cells:
-        neediest = max(range(len(counts)), key=lambda place: exact[place] - counts[place])
-        counts[neediest] += 1
-    return counts
+    """Distribute all cells: one for each amount, if there are enough, and the rest by share."""
+    if cells < len(amounts):
+        return [1] * cells + [0] * (len(amounts) - cells)
+    total, rest = max(1, sum(amounts)), cells - len(amounts)
+    ends = [round(rest * amount / total) for amount in accumulate(amounts)]
+    return [1 + end - start for start, end in pairwise([0, *ends])]

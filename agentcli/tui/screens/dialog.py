@@ -75,8 +75,6 @@ class Dialog(ReadingSheet[T], Generic[T]):
         self._says_more = False
         self._read: object = object()
         """Content whose last line has been on the screen. A jump to the end counts: the user decided to skip."""
-        self._insists = False
-        """An answer was refused because the body had not been read: emphasise the hint."""
 
     # ---------------------------------------------------------------------------------- for subclasses to override
 
@@ -265,12 +263,12 @@ class Dialog(ReadingSheet[T], Generic[T]):
         # Fewer columns show hardly a letter.
         can_be_read = self._lines_are_final and self.area.width > 2 * MARGIN + 4 and self.scroller.shown > 0
         if was_locked and can_be_read and not self.scroller.hidden[1]:
-            self._read, self._insists = self.content_key, False
+            self._read = self.content_key
         return was_locked and not self.locked
 
     def _more(self) -> Runs:
         above, below = self.scroller.hidden
-        return more_row(above, below, self.area.width, self.palette, locked=self.locked, insists=self._insists)
+        return more_row(above, below, self.area.width, self.palette, locked=self.locked)
 
     def on_scroller_scrolled(self) -> None:
         foot = self.query_one("#foot", StyledRows)
@@ -458,8 +456,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             self.show_notice(f"{number + 1} cannot be chosen: {why}", f"{number + 1} cannot be chosen")
         elif choices[number].locked:
             # Do not highlight it: that may scroll to the end, and pressing the key again would allow.
-            self._insists = True
-            self.settle()
+            self.show_notice("Read to the end first: PgDn or End", "Read first: PgDn, End")
         else:
             self._highlight(number)
             self.choose(choices[number].name)

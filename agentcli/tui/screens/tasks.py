@@ -70,9 +70,7 @@ class TasksPage(ListSheet[str, Stop]):
     def actions(self) -> Sequence[Action]:
         if self.row is None:
             return ()
-        # `s` as on an agent's page; `k` is kept as the former key.
-        word = "stop" if self._is_running(self.row.value) else ""
-        return [("s", word, self._stop_marked), ("k", "", self._stop_marked)]
+        return [("s", "stop" if self._is_running(self.row.value) else "", self._stop_marked)]
 
     def _stop_marked(self) -> None:
         assert self.row is not None

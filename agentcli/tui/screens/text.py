@@ -167,45 +167,25 @@ def draft_rows(text: str, width: int, palette: Palette) -> list[Runs]:
     return [[(" ❯ ", palette.muted), (last, palette.text), (more, palette.muted)]]
 
 
-def more_row(
-    above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
-) -> Runs:
-    """The rule below a body that is not fully visible: the user must know of the rest before approving it.
-    `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
-    lines = f" {plural(below, 'line')}"
-    if locked:
-        return _locked_row(below, lines, width, palette, insists)
-    # If there is little room, drop the noun first, then the keys.
-    for noun, keys in ((lines, " · PgUp PgDn"), ("", " · PgUp PgDn"), ("", "")):
-        facts = [f"↑ {above} above"] if above else []
-        facts += [f"↓ {below} more{noun}"] if below else []
-        text = f" {' · '.join(facts)}{keys} "
-        if cell_len(text) <= width - 4:
-            break
-    return _marked_rule(text, width, palette.warning if below else palette.muted, palette.faint)
-
-
-def _locked_row(below: int, lines: str, width: int, palette: Palette, insists: bool) -> Runs:
-    if not below:
-        text = " Enlarge the window to allow "  # there is no room for a single line
+def more_row(above: int, below: int, width: int, palette: Palette, *, locked: bool = False) -> Runs:
+    """The rule below a body that is not fully visible: the user must know of the rest before approving it. `locked`: it
+    has to be read to its end first."""
+    if locked and not below:
+        texts = ["Enlarge the window to allow"]  # there is no room for a single line
+    elif locked:
+        more = f"↓ {below} more"
+        texts = [f"{more} {plural(below, 'line')}: scroll to the end to allow", f"{more}: PgDn or End to allow"]
+        texts += [f"{more}: PgDn, End", f"↓ {below} · End", f"↓ {below}"]
     else:
-        longest = f" ↓ {below} more{lines}: scroll to the end to allow "
-        # With few columns the row of keys has no room for these, or is hidden.
-        keys = (f" ↓ {below} more: PgDn or End to allow ", f" ↓ {below} more: PgDn, End ")
-        texts = (longest, *keys, f" ↓ {below} · End ", f" ↓ {below} ")
-        if insists:
-            # Different words too: not every terminal shows reverse video.
-            first = (
-                f" Read to the end first: ↓ {below} more{lines} · PgDn or End ",
-                f" Read first: ↓ {below} · PgDn, End ",
-            )
-            texts = (*first, *texts[2:])
-        text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
-    return _marked_rule(text, width, palette.warning + Style(reverse=insists), palette.faint)
-
-
-def _marked_rule(text: str, width: int, style: Style, line: Style) -> Runs:
-    return [("───", line), (text, style), ("─" * max(0, width - 3 - cell_len(text)), line)]
+        facts = [f"↑ {above} above"] if above else []
+        facts += [f"↓ {below} more"] if below else []
+        few = " · ".join(facts)
+        # If there is little room, drop the noun first, then the keys.
+        texts = [f"{few} {plural(below, 'line')} · PgUp PgDn"] if below else []
+        texts += [f"{few} · PgUp PgDn", few]
+    text = next((text for text in texts if cell_len(text) <= width - 6), texts[-1])
+    line, style = palette.faint, palette.warning if below or locked else palette.muted
+    return [("───", line), (f" {text} ", style), ("─" * max(0, width - 5 - cell_len(text)), line)]
 
 
 def one_line(text: str) -> str:
