@@ -25,7 +25,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.modes import next_mode
 from agentcli.interactive.view import Question
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
@@ -34,9 +34,8 @@ from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.session import TuiSession
-from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.data import branch_of
-from agentcli.tui.status.line import StatusLine
+from agentcli.tui.status.lines import ActivityLine, StatusLine
 from agentcli.tui.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.findbar import FindBar

@@ -15,7 +15,7 @@ from agentcli.core.messages import ToolResultBlock
 from agentcli.core.text.format import elapsed
 from agentcli.tui.model import Activity
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text
+from agentcli.tui.status.lines import SPINNER, STILL, ActivityLine, activity_text
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 pytestmark = pytest.mark.anyio

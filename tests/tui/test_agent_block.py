@@ -9,7 +9,7 @@ import pytest
 from agentcli.core import events as ev
 from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.blocks.markdown import load_parser
 from agentcli.tui.model import Above
 from agentcli.tui.theme.palette import Palette

@@ -14,7 +14,7 @@ from rich.style import Style
 
 from agentcli.tui.blocks import rows
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import (
     BoundaryItem,
     EndItem,
@@ -617,7 +617,7 @@ def test_folded_blocks_process_only_the_visible_part(make: Any, name: str, monke
         read += sum(len(text) for text, _style in runs)
         return real(runs, *rest)
 
-    for module in ("rows", "displays", "diff", "texts", "tool"):
+    for module in ("rows", "displays", "diff", "items", "tool"):
         monkeypatch.setattr(f"agentcli.tui.blocks.{module}.wrap", counting, raising=False)
     lines = make_block(make(LONG[name])).layout(100, PALETTE)
     assert 0 < len(lines) <= 60

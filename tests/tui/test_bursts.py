@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from agentcli.tui.blocks.answer import AT_ONCE, AnswerBlock, warm_up
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript

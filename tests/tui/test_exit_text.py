@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
 from agentcli.tui.terminal.exit_text import MAX_ROWS, exit_text
 from agentcli.tui.theme.palette import Palette

@@ -6,9 +6,9 @@ import pytest
 
 from agentcli.plain.markdown import MAX_BLOCK, MAX_LINE, MarkdownCutter
 from agentcli.plain.rendering import Renderer
-from agentcli.tui.blocks import markdown_flow as flow_module
+from agentcli.tui.blocks import answer as flow_module
+from agentcli.tui.blocks.answer import Flow
 from agentcli.tui.blocks.markdown import MarkdownDocument
-from agentcli.tui.blocks.markdown_flow import Flow
 from agentcli.tui.glyphs import glyphs
 from agentcli.tui.theme.palette import Palette
 from tests.core.test_globs import at_most

@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Operation
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.tui.blocks import markdown_flow as module
+from agentcli.tui.blocks import answer as module
+from agentcli.tui.blocks.answer import Flow
 from agentcli.tui.blocks.markdown import MarkdownDocument, render_markdown
-from agentcli.tui.blocks.markdown_flow import Flow
 from agentcli.tui.theme.palette import Palette
 
 

@@ -11,10 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 
-from agentcli.tui.blocks.answer import AnswerBlock
+from agentcli.tui.blocks.answer import MARK, AnswerBlock, presentable
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.markdown import render_markdown
-from agentcli.tui.blocks.markdown_flow import MARK, presentable
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.theme.palette import Palette
 from tests.support.tables import each_row
@@ -408,7 +407,7 @@ def test_hiding_never_takes_more_than_the_last_line() -> None:
 def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     monkeypatch.setattr(
-        "agentcli.tui.blocks.markdown_flow.presentable", lambda text: parsed.append(len(text)) or presentable(text)
+        "agentcli.tui.blocks.answer.presentable", lambda text: parsed.append(len(text)) or presentable(text)
     )
     block = AnswerBlock(AnswerItem(id="a"))
     for place in range(0, len(hostile), 90):
@@ -422,9 +421,7 @@ def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pyt
 def test_a_language_that_is_not_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ready: set[str] = set()
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        "agentcli.tui.blocks.markdown_flow.is_ready", lambda language: language in ready or not language
-    )
+    monkeypatch.setattr("agentcli.tui.blocks.answer.is_ready", lambda language: language in ready or not language)
     monkeypatch.setattr("agentcli.tui.blocks.answer.warm", asked.append)
     block = AnswerBlock(AnswerItem(id="a"))
     plain = PALETTE.code_block
@@ -447,7 +444,7 @@ def test_a_language_that_is_not_loaded_is_not_waited_for(monkeypatch: pytest.Mon
 def test_a_finished_answer_is_coloured_whether_or_not_its_languages_were_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agentcli.tui.blocks.markdown_flow.is_ready", lambda language: not language)
+    monkeypatch.setattr("agentcli.tui.blocks.answer.is_ready", lambda language: not language)
     monkeypatch.setattr("agentcli.tui.blocks.answer.warm", lambda languages: None)
     text = "```python\ndef f(): pass\n```\n\nend"
     assert styles(grown(text, [9]), "def").color == PALETTE.syntax["keyword"].color

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Item, NoticeItem, Remove, Replace, ThinkingItem, ToolItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems, is_quiet, role_of, summary

@@ -34,7 +34,7 @@ from agentcli.session.find import describe_session
 from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui import resume
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Item, NoticeItem, Remove, ToolItem
 from agentcli.tui.resume import (
     PREVIEW_LINES,

@@ -17,7 +17,7 @@ from textual.app import App, ComposeResult
 
 from agentcli.tui.model import Facts
 from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed, payload, styled_line
-from agentcli.tui.status.line import StatusLine, context_bar, fit
+from agentcli.tui.status.lines import StatusLine, context_bar, fit
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ import pytest
 from agentcli.core.compressed import Compressed
 from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, compress_block
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import (
     Above,
     Add,

@@ -132,7 +132,7 @@ class AgentBlock(Block):
         return lines[-MAX_ROWS:]
 
     def _child(self, item: Item) -> _Child:
-        from agentcli.tui.blocks.make import make_block
+        from agentcli.tui.blocks.items import make_block
 
         child = self._children.get(item.id)
         if child is None or type(child.item) is not type(item):

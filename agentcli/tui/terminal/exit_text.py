@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import terminal_text
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.blocks.make import make_block
+from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import AnswerItem, PromptItem, WelcomeItem
 from agentcli.tui.theme.palette import Palette
 

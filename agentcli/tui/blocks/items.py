@@ -1,9 +1,11 @@
-"""Blocks of plain text: notices, command output, separators, ends of submissions, thinking, prompts, greeting."""
+"""Blocks of all items except calls, agents and answers: notices, command output, separators, ends, thinking, prompts,
+greeting; and `make_block`, which creates the block for any item."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -13,6 +15,7 @@ from textual.strip import Strip
 from agentcli.core.text.format import counted, elapsed
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.terminal_colours import ColourSpan
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import (
     MAX_ROWS,
@@ -27,8 +30,10 @@ from agentcli.tui.blocks.rows import (
     size,
     tail,
 )
+from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import (
+    AnswerItem,
     BoundaryItem,
     EndItem,
     Item,
@@ -37,6 +42,7 @@ from agentcli.tui.model import (
     OutputItem,
     PromptItem,
     ThinkingItem,
+    ToolItem,
     WelcomeItem,
 )
 from agentcli.tui.theme.palette import Palette
@@ -289,3 +295,27 @@ def _with_sign(line: BlockLine, part: str, width: int, palette: Palette) -> Bloc
     segments = [Segment(character, mark if character == "❯" else palette.faint) for character in part]
     rest = line.strip.crop(len(part), width)
     return BlockLine(Strip([*segments, *rest]), line.text, line.indent, line.joint)
+
+
+def make_block(item: Item) -> Block:
+    if isinstance(item, AnswerItem):
+        from agentcli.tui.blocks.answer import AnswerBlock
+
+        return AnswerBlock(item)
+    if isinstance(item, AgentItem):
+        from agentcli.tui.blocks.agent import AgentBlock
+
+        return AgentBlock(item)
+    return _BLOCKS[type(item)](item)
+
+
+_BLOCKS: Mapping[type[Item], Callable[[Any], Block]] = {
+    BoundaryItem: BoundaryBlock,
+    EndItem: EndBlock,
+    NoticeItem: NoticeBlock,
+    OutputItem: OutputBlock,
+    PromptItem: PromptBlock,
+    ThinkingItem: ThoughtsBlock,
+    ToolItem: ToolBlock,
+    WelcomeItem: WelcomeBlock,
+}
