@@ -15,7 +15,7 @@ import typer
 from agentcli.cli import COMMANDS
 from agentcli.cli.flags import MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.output import echo, echo_json, notice
-from agentcli.cli.permissions import AddDir, Allowed, Disallowed, Mode, Sandbox, SettingsText, Trust, flag_words
+from agentcli.cli.permissions import AsJson, takes_rights
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.processes.shell import shown_name
@@ -80,6 +80,17 @@ def named_server(env: Environment, found: FoundServers, name: str) -> ServerConf
     raise UsageError(" ".join(filter(None, (problem, ignored_servers(env)))))
 
 
+def approved_server(env: Environment, name: str) -> ServerConfig:
+    """The server with this name, if it may be started. Raises `AgentError`."""
+    found = configured_servers(env)
+    server = named_server(env, found, name)
+    if name in found.unapproved:
+        raise AgentError(
+            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
+        )
+    return server
+
+
 def ignored_servers(env: Environment) -> str:
     """A sentence about servers in the project's settings if they are ignored because the folder is not trusted."""
     from agentcli.config.paths import PROJECT_FOLDER
@@ -99,26 +110,20 @@ SERVE_HELP = (
 )
 
 
+@takes_rights
 def serve(
     tools: Annotated[
         str | None, typer.Option("--tools", metavar="NAMES", help="Only these tools, separated by commas.")
     ] = None,
-    mode: Mode = None,
-    trust: Trust = False,
-    sandbox: Sandbox = None,
-    allowed: Allowed = None,
-    disallowed: Disallowed = None,
-    add_dir: AddDir = None,
-    settings: SettingsText = None,
+    *,
+    flags: list[str],
 ) -> None:
     from agentcli.assemble import build_engine
     from agentcli.cli.flags import parse
     from agentcli.cli.invocation import build_options
 
-    words = flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings)
-    if tools is not None:
-        words.append(f"--tools={tools}")
-    options = build_options(parse(words), Path.cwd())
+    chosen = [] if tools is None else [f"--tools={tools}"]
+    options = build_options(parse([*flags, *chosen]), Path.cwd())
     # Its own MCP servers are never started: this one may be among them.
     options = replace(options, interactive=False, persist=False, key_needed=False, strict_mcp_config=True)
 
@@ -147,7 +152,6 @@ _Scope = Annotated[
         "--scope", "-s", help=f"{', '.join(MCP_SCOPES[:-1])} or {MCP_SCOPES[-1]}.", metavar="SCOPE", show_default=False
     ),
 ]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def build() -> typer.Typer:
@@ -292,7 +296,7 @@ def list_servers(
     ] = True,
     trust: TrustFlag = False,
     config: ConfigFlag = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     from agentcli.commands.mcp_listing import overview
 
@@ -316,7 +320,7 @@ def list_servers(
         echo("`agentcli trust` reviews the servers that are not approved.")
 
 
-def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
+def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
     from agentcli.mcp.configuration import shown_fields
 
     env = environment_here(trust, config)
@@ -336,17 +340,12 @@ def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, a
             echo(f"  hides the one in {plain_line(weaker.origin)}")
 
 
-def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
+def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
     from agentcli.assemble.mcp import FoundServers
     from agentcli.commands.mcp_listing import details
 
     env = environment_here(trust, config)
-    found = configured_servers(env)
-    server = named_server(env, found, name)
-    if name in found.unapproved:
-        raise AgentError(
-            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
-        )
+    server = approved_server(env, name)
     began = time.monotonic()
 
     def report(servers: McpServers) -> tuple[str, Json | list[str]]:

@@ -5,26 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentcli.cli.mcp import (
-    ConfigFlag,
-    ServerName,
-    TrustFlag,
-    configured_servers,
-    environment_here,
-    named_server,
-)
+from agentcli.cli.mcp import ConfigFlag, ServerName, TrustFlag, approved_server, environment_here
 from agentcli.cli.output import echo, notice
 from agentcli.core.errors import AgentError
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
+    from agentcli.assemble.environment import Environment
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
 
@@ -52,25 +46,12 @@ def login(
     trust: TrustFlag = False,
     config: ConfigFlag = None,
 ) -> None:
-    async def work() -> None:
-        servers, server = _server(name, trust, config, opens_browser=not no_browser)
-        try:
-            await sign_in(servers, server)
-        finally:
-            await servers.aclose()
-
-    asyncio.run(work())
+    env = environment_here(trust, config, opens_browser=not no_browser)
+    asyncio.run(_with_server(env, name, sign_in))
 
 
 def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None) -> None:
-    async def work() -> None:
-        servers, server = _server(name, trust, config, opens_browser=False)
-        try:
-            await sign_out(server)
-        finally:
-            await servers.aclose()
-
-    asyncio.run(work())
+    asyncio.run(_with_server(environment_here(trust, config), name, lambda _servers, server: sign_out(server)))
 
 
 async def sign_in(servers: McpServers, server: McpServer) -> None:
@@ -114,24 +95,21 @@ async def sign_out(server: McpServer) -> None:
     echo(f"Signed out of {plain_line(server.name, 80)}.")
 
 
-def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
-    """Find the server, without starting it. Raises `AgentError`."""
+async def _with_server(env: Environment, name: str, work: Callable[[McpServers, McpServer], Awaitable[None]]) -> None:
+    """Do the work with a server, without starting it. Raises `AgentError`."""
     from agentcli.assemble.mcp import FoundServers, make_servers
     from agentcli.mcp.protocol import ServerRequests
 
-    env = environment_here(trust, config, opens_browser=opens_browser)
-    found = configured_servers(env)
-    chosen = named_server(env, found, name)
-    if name in found.unapproved:
-        raise AgentError(
-            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
-        )
+    chosen = approved_server(env, name)
     servers = make_servers(env, FoundServers((chosen,)), ServerRequests())
     [server] = servers
     if not server.signs_in:
         own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""
         raise AgentError(f"{name} has no sign-in.{own}")
-    return servers, server
+    try:
+        await work(servers, server)
+    finally:
+        await servers.aclose()
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,31 +36,59 @@ def table_option(name: str, *aliases: str) -> Any:
     return typer.Option(*flag.names, *aliases, metavar=flag.metavar or None, help=text, show_default=False)
 
 
-Mode = Annotated[str | None, table_option("--permission-mode", "--mode")]
 Trust = Annotated[bool, table_option("--trust")]
 Sandbox = Annotated[str | None, table_option("--sandbox")]
-Allowed = Annotated[list[str] | None, table_option("--allowed-tools")]
-Disallowed = Annotated[list[str] | None, table_option("--disallowed-tools")]
-AddDir = Annotated[list[str] | None, table_option("--add-dir")]
-SettingsText = Annotated[str | None, table_option("--settings")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_RIGHTS: dict[str, Any] = {
+    "permission_mode": Annotated[str | None, table_option("--permission-mode", "--mode")],
+    "trust": Trust,
+    "sandbox": Sandbox,
+    "allowed_tools": Annotated[list[str] | None, table_option("--allowed-tools")],
+    "disallowed_tools": Annotated[list[str] | None, table_option("--disallowed-tools")],
+    "add_dir": Annotated[list[str] | None, table_option("--add-dir")],
+    "settings": Annotated[str | None, table_option("--settings")],
+}
 
 
+def takes_rights(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a sub-command the flags that decide about rights. It gets them as `flags`, in the words of a run, so that
+    one parser reads both."""
+    own = [place for name, place in inspect.signature(function, eval_str=True).parameters.items() if name != "flags"]
+    shared = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False if hint is Trust else None, annotation=hint
+        )
+        for name, hint in _RIGHTS.items()
+    ]
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        flags: list[str] = []
+        for name in _RIGHTS:
+            value, flag = given.pop(name), f"--{name.replace('_', '-')}"
+            if value is True:
+                flags.append(flag)
+            elif value:
+                flags += [f"{flag}={each}" for each in (value if isinstance(value, list) else [value])]
+        function(flags=flags, **given)
+
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {place.name: place.annotation for place in (*own, *shared)}
+    del run.__wrapped__
+    return run
+
+
+@takes_rights
 def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
     tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
-    mode: Mode = None,
-    trust: Trust = False,
-    sandbox: Sandbox = None,
-    allowed: Allowed = None,
-    disallowed: Disallowed = None,
-    add_dir: AddDir = None,
-    settings: SettingsText = None,
     as_json: AsJson = False,
+    *,
+    flags: list[str],
 ) -> None:
     """Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. Exit codes: 0
     allowed, 3 needs approval, 4 denied."""
-    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    rights = _rights(flags)
     decision, rules, name = decide_call(rights, tool, subject)
     if as_json:
         echo_json(_record(decision, rules, name, rights))
@@ -68,18 +98,10 @@ def try_rules(
     raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
-def list_rules(
-    mode: Mode = None,
-    trust: Trust = False,
-    sandbox: Sandbox = None,
-    allowed: Allowed = None,
-    disallowed: Disallowed = None,
-    add_dir: AddDir = None,
-    settings: SettingsText = None,
-    as_json: AsJson = False,
-) -> None:
+@takes_rights
+def list_rules(as_json: AsJson = False, *, flags: list[str]) -> None:
     """List the active rules and their sources."""
-    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    rights = _rights(flags)
     policy = rights.policy
     rows: list[Json] = [
         {"behavior": behavior, "rule": rule.text, "source": rule.source}
@@ -113,23 +135,6 @@ def rights_with(flags: list[str]) -> Rights:
     from agentcli.cli.invocation import build_options
 
     return rights_for(build_options(parse(flags), Path.cwd()))
-
-
-def flag_words(
-    mode: str | None,
-    trust: bool,
-    sandbox: str | None,
-    allowed: list[str] | None,
-    disallowed: list[str] | None,
-    add_dir: list[str] | None,
-    settings: str | None,
-) -> list[str]:
-    """Turn the values back into flags of agentcli's command line, so that one parser reads both."""
-    given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
-    given += [("--allowedTools", rules) for rules in allowed or ()]
-    given += [("--disallowedTools", rules) for rules in disallowed or ()]
-    given += [("--add-dir", folder) for folder in add_dir or ()]
-    return [f"{name}={value}" for name, value in given if value is not None] + (["--trust"] if trust else [])
 
 
 def _rights(flags: list[str]) -> Rights:
