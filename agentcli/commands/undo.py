@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import cast
 
 from agentcli.agent.attachments.undo_notes import prompts_of_submission
 from agentcli.agent.engine import Engine
+from agentcli.agent.ports import EmitEvent
+from agentcli.agent.user_input import UserQuestion
 from agentcli.commands.base import Manual, say
+from agentcli.core.aio import Outlet
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
@@ -29,88 +30,67 @@ MAX_PROMPTS = 3
 _WORDS: dict[str, ConflictChoice] = {"keep": "keep", "replace": "replace"}
 
 
-class ConflictChoices:
-    """The choices for one undo or redo. `run()` yields the questions; then `choices` has the answers."""
+async def ask_about_conflicts(engine: Engine, again: bool, emit: EmitEvent) -> UndoChoices | None:
+    """Ask which lines to keep where both the user and the prompt changed them; None: the user closed a question."""
+    if not engine.session.interactive:
+        return UndoChoices()
+    plan = await engine.files.undo_plan(again)
+    chosen: dict[str, ConflictChoice] = {}
+    if plan.doubtful and (asking := _about_doubtful(engine, plan)) is not None:
+        answer = await asking.ask(emit)
+        if answer is None:
+            return None
+        chosen |= dict.fromkeys(plan.doubtful, "replace" if answer.behavior == "allow" else "keep")
+        plan = await engine.files.undo_plan(again, UndoChoices(chosen))
+    for conflict in plan.conflicts[:MAX_ASKED]:
+        display = await _display(engine, plan, conflict, again)
+        title = f"{'Redo' if again else 'Undo'}: you changed {short_name(engine, conflict.path)} too"
+        if (asking := engine.question(title, str(display["text"]), display)) is None:
+            break
+        answer = await asking.ask(emit)
+        if answer is None:
+            return None
+        given = (answer.updated_input or {}).get("choice")
+        if answer.behavior == "allow" and given in _WORDS:
+            chosen[conflict.path] = _WORDS[given]
+    return UndoChoices(chosen, prompt_id=plan.prompt_id)
 
-    def __init__(self, engine: Engine, again: bool) -> None:
-        self._engine, self._again = engine, again
-        self.choices = UndoChoices()
-        self.withdrawn = False
-        """Whether the user closed a question, which cancels the command."""
 
-    async def run(self) -> AsyncGenerator[Event, None]:
-        if not self._engine.session.interactive:
-            return
-        plan = await self._engine.files.undo_plan(self._again)
-        self.choices = UndoChoices(prompt_id=plan.prompt_id)
-        chosen: dict[str, ConflictChoice] = {}
-        if plan.doubtful:
-            async with aclosing(self._about_doubtful(plan, chosen)) as events:
-                async for event in events:
-                    yield event
-            if self.withdrawn:
-                return
-            plan = await self._engine.files.undo_plan(self._again, UndoChoices(chosen))
-        for conflict in plan.conflicts[:MAX_ASKED]:
-            display = await self._display(plan, conflict)
-            title = f"{'Redo' if self._again else 'Undo'}: you changed {short_name(self._engine, conflict.path)} too"
-            asking = self._engine.question(title, str(display["text"]), display)
-            if asking is None:
-                return
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
-            if asking.answer is None:
-                self.withdrawn = True
-                return
-            given = (asking.answer.updated_input or {}).get("choice")
-            if asking.answer.behavior == "allow" and given in _WORDS:
-                chosen[conflict.path] = cast(ConflictChoice, given)
-        self.choices = UndoChoices(chosen, prompt_id=plan.prompt_id)
+def _about_doubtful(engine: Engine, plan: UndoPlan) -> UserQuestion | None:
+    """One question about all files that either a command or the user changed: a formatter changes many at once."""
+    names = [short_name(engine, path) for path in plan.doubtful[:MAX_NAMED]]
+    more = len(plan.doubtful) - len(names)
+    listed = "\n".join([*(f"  {name}" for name in names), *([f"  and {more} more"] if more else [])])
+    ran = " and ".join(f"`{plain_line(one, 60)}`" for one in plan.commands[:MAX_COMMANDS])
+    when = f"while {ran or 'a command'} ran"
+    text = f"{'These files' if len(plan.doubtful) > 1 else 'This file'} changed {when}:\n{listed}\n"
+    text += "Restoring loses edits that you made in the meantime."
+    title = f"Undo: restore {counted(len(plan.doubtful), 'file')} that you may have edited?"
+    display: Json = {"kind": "confirm", "text": text, "yes": "Restore", "no": "Leave as is"}
+    return engine.question(title, text, display)
 
-    async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, ConflictChoice]) -> AsyncGenerator[Event, None]:
-        """Ask once about all files that either a command or the user changed: a formatter changes many at once."""
-        names = [short_name(self._engine, path) for path in plan.doubtful[:MAX_NAMED]]
-        more = len(plan.doubtful) - len(names)
-        listed = "\n".join([*(f"  {name}" for name in names), *([f"  and {more} more"] if more else [])])
-        ran = " and ".join(f"`{plain_line(one, 60)}`" for one in plan.commands[:MAX_COMMANDS])
-        when = f"while {ran or 'a command'} ran"
-        text = f"{'These files' if len(plan.doubtful) > 1 else 'This file'} changed {when}:\n{listed}\n"
-        text += "Restoring loses edits that you made in the meantime."
-        title = f"Undo: restore {counted(len(plan.doubtful), 'file')} that you may have edited?"
-        display: Json = {"kind": "confirm", "text": text, "yes": "Restore", "no": "Leave as is"}
-        asking = self._engine.question(title, text, display)
-        if asking is None:
-            return
-        async with aclosing(asking.run()) as events:
-            async for event in events:
-                yield event
-        if asking.answer is None:
-            self.withdrawn = True
-            return
-        chosen |= dict.fromkeys(plan.doubtful, "replace" if asking.answer.behavior == "allow" else "keep")
 
-    async def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
-        messages = await self._engine.messages_with(plan.prompt_id)
-        prompt = next((message for message in messages if message.id == plan.prompt_id), None)
-        name = f"“{plain_line(prompt.text, 60)}”" if prompt is not None else "the prompt"
-        when = f"after {name}" if self._again else f"before {name}"
-        clashes = conflict.clashes
-        if not clashes:
-            text = f"You changed the file too, and it has no lines to compare. The other version is the one {when}."
-        elif clashes[0].line == 0:
-            text = "Both you and the prompt changed the whole file."
-        else:
-            text = "Both you and the prompt changed these lines."
-        gone = "" if conflict.exists else f"{when}: the file did not exist"
-        return {
-            "kind": "undo",
-            "text": text,
-            "now_label": "as it is now",
-            "other_label": gone or when,
-            "clashes": [_show_clash(clash) for clash in clashes],
-            "exists": conflict.exists,
-        }
+async def _display(engine: Engine, plan: UndoPlan, conflict: Conflict, again: bool) -> Json:
+    messages = await engine.messages_with(plan.prompt_id)
+    prompt = next((message for message in messages if message.id == plan.prompt_id), None)
+    name = f"“{plain_line(prompt.text, 60)}”" if prompt is not None else "the prompt"
+    when = f"after {name}" if again else f"before {name}"
+    clashes = conflict.clashes
+    if not clashes:
+        text = f"You changed the file too, and it has no lines to compare. The other version is the one {when}."
+    elif clashes[0].line == 0:
+        text = "Both you and the prompt changed the whole file."
+    else:
+        text = "Both you and the prompt changed these lines."
+    gone = "" if conflict.exists else f"{when}: the file did not exist"
+    return {
+        "kind": "undo",
+        "text": text,
+        "now_label": "as it is now",
+        "other_label": gone or when,
+        "clashes": [_show_clash(clash) for clash in clashes],
+        "exists": conflict.exists,
+    }
 
 
 def _show_clash(clash: LineClash) -> Json:
@@ -124,33 +104,28 @@ def _cut(text: str) -> str:
     return "\n".join([*lines[:MAX_LINES], f"[{len(lines) - MAX_LINES} more lines]"])
 
 
-async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerator[Event, None]:
+def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerator[Event, None]:
     """Run /undo, or /redo if `again`."""
-    name = "redo" if again else "undo"
-    word = arguments.strip().lower()
+    outlet: Outlet[Event] = Outlet()
+    return outlet.deliver(_put_back(engine, arguments.strip().lower(), again, outlet.emit))
+
+
+async def _put_back(engine: Engine, word: str, again: bool, emit: EmitEvent) -> None:
     if word and word not in _WORDS:
         raise UsageError(
-            f"/{name} takes no arguments, or one of: keep (where you changed the same lines, keep yours) and replace "
-            "(put the other version there)."
+            f"/{'redo' if again else 'undo'} takes no arguments, or one of: keep (where you changed the same lines, "
+            "keep yours) and replace (put the other version there)."
         )
-    if word:
-        choices = UndoChoices(otherwise=_WORDS[word])
-    else:
-        asked = ConflictChoices(engine, again)
-        async with aclosing(asked.run()) as events:
-            async for event in events:
-                yield event
-        if asked.withdrawn:
-            yield say("Cancelled. No file was changed.")
-            return
-        choices = asked.choices
-    report = await (engine.files.redo(choices) if again else engine.files.undo(choices))
-    if report.done:
-        yield say(await undo_text(engine, report, again=again))
+    choices = UndoChoices(otherwise=_WORDS[word]) if word else await ask_about_conflicts(engine, again, emit)
+    if choices is None:
+        await emit(say("Cancelled. No file was changed."))
         return
-    is_known = again or engine.message_count
-    hint = "" if is_known else " This is a new session; --continue opens the last one in this folder."
-    raise UsageError(f"{report.text}{hint}")
+    report = await (engine.files.redo(choices) if again else engine.files.undo(choices))
+    if not report.done:
+        is_known = again or engine.message_count
+        hint = "" if is_known else " This is a new session; --continue opens the last one in this folder."
+        raise UsageError(f"{report.text}{hint}")
+    await emit(say(await undo_text(engine, report, again=again)))
 
 
 MAX_LISTED = 50
