@@ -113,7 +113,8 @@ class SessionDriver:
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
-        self._watch_plugins(engine)
+        if engine.session.plugins is not None:
+            self._create_task(self._note_plugins(engine.session.plugins))
         self._followed = None
         self._follow_servers(engine)
         self._create_task(self._watch_files(engine))
@@ -326,8 +327,7 @@ class SessionDriver:
                 self._settle()
 
     def _show(self, event: ev.Event, *, concurrent: bool = False) -> None:
-        self._track_call(event)
-        self._track_agent(event)
+        self._track(event)
         concurrent = concurrent or event.agent in self._background_agents or ev.is_of_server(event)
         self._view.show(event)
         match event:
@@ -343,19 +343,18 @@ class SessionDriver:
             case ev.MessageAppended() if self._engine is not None and not event.agent:
                 self._waiting.drop_taken(self._engine)
 
-    def _track_call(self, event: ev.Event) -> None:
-        if isinstance(event, ev.ToolStarted):
-            self._calls[event.tool_use_id] = event.agent
-        elif isinstance(event, ev.ToolFinished):
-            self._calls.pop(event.tool_use_id, None)
-
-    def _track_agent(self, event: ev.Event) -> None:
-        if isinstance(event, ev.AgentStarted) and (event.background or event.parent in self._background_agents):
-            self._background_agents.add(event.agent)
-        elif isinstance(event, ev.AgentMoved):
-            self._background_agents.update(event.agents)
-        elif isinstance(event, ev.AgentFinished):
-            self._background_agents.discard(event.agent)
+    def _track(self, event: ev.Event) -> None:
+        match event:
+            case ev.ToolStarted():
+                self._calls[event.tool_use_id] = event.agent
+            case ev.ToolFinished():
+                self._calls.pop(event.tool_use_id, None)
+            case ev.AgentStarted() if event.background or event.parent in self._background_agents:
+                self._background_agents.add(event.agent)
+            case ev.AgentMoved():
+                self._background_agents.update(event.agents)
+            case ev.AgentFinished():
+                self._background_agents.discard(event.agent)
 
     def _settle(self) -> None:
         """Reset after a submission and start the next draft."""
@@ -442,7 +441,7 @@ class SessionDriver:
     async def _run_shell_line(self, engine: Engine, command: str) -> None:
         async with aclosing(engine.shell(command)) as events:
             async for event in events:
-                self._track_call(event)
+                self._track(event)
                 self._view.show_concurrent(event)
 
     async def _run_command(self, engine: Engine, line: CommandLine) -> None:
@@ -468,72 +467,62 @@ class SessionDriver:
     def _watch_background(self) -> None:
         """Between submissions, show changes of background commands, agents and files."""
 
-        async def show_commands(engine: Engine) -> None:
-            while True:
-                for event in await engine.background.wait_for_changes():
-                    self._show(event)
-                self._view.refresh_status()
-                self._wake()
-                # Not within the batch: a cancellation here would lose the events not yet shown.
-                await asyncio.sleep(BACKGROUND_PAUSE_SECONDS)
-
-        async def note_files(engine: Engine) -> None:
-            # Once: the notice holds until the next prompt, which reports the changes to the model.
-            self.note(await engine.files.wait_for_notice())
-
-        async def notify_hooks(engine: Engine) -> None:
-            await asyncio.sleep(IDLE_SECONDS)
-            if engine.message_count:
-                engine.session.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
-
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(show_commands(engine), note_files(engine), notify_hooks(engine))
+            await asyncio.gather(self._show_background(engine), self._note_files(engine), _notify_idle(engine))
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))
 
-    def _watch_plugins(self, engine: Engine) -> None:
+    async def _show_background(self, engine: Engine) -> None:
+        while True:
+            for event in await engine.background.wait_for_changes():
+                self._show(event)
+            self._view.refresh_status()
+            self._wake()
+            # Not within the batch: a cancellation here would lose the events not yet shown.
+            await asyncio.sleep(BACKGROUND_PAUSE_SECONDS)
+
+    async def _note_files(self, engine: Engine) -> None:
+        # Once: the notice holds until the next prompt, which reports the changes to the model.
+        self.note(await engine.files.wait_for_notice())
+
+    async def _note_plugins(self, plugins: SessionPlugins) -> None:
         """Show notices about plugins, also during a submission: a plugin file is reloaded when it is saved."""
-
-        async def note_plugins(plugins: SessionPlugins) -> None:
-            while True:
-                for notice in await plugins.wait_for_notices():
-                    self.note(notice.text, notice.level)
-
-        if engine.session.plugins is not None:
-            self._create_task(note_plugins(engine.session.plugins))
+        while True:
+            for notice in await plugins.wait_for_notices():
+                self.note(notice.text, notice.level)
 
     def _follow_servers(self, engine: Engine) -> None:
         """Watch the MCP servers, also those that the session got later."""
-        if engine.session.mcp is not self._followed:
-            self._followed = engine.session.mcp
-            self._watch_servers(engine)
-            self._watch_server_questions(engine)
+        session = engine.session
+        if session.mcp is self._followed:
+            return
+        self._followed = session.mcp
+        if session.mcp is not None and session.server_notices is not None:
+            self._create_task(self._note_servers(session.mcp, session.server_notices))
+        if session.server_questions is not None:
+            self._create_task(self._show_server_questions(engine, session.server_questions))
 
-    def _watch_servers(self, engine: Engine) -> None:
+    async def _note_servers(self, servers: McpServers, notices: ServerNotices) -> None:
         """Show notices about MCP servers and refresh menus and status, also during a submission."""
+        while True:
+            version = servers.version
+            for notice in notices.take():
+                self.note(notice.text, notice.level)
+            self._view.refresh_commands()
+            self._view.refresh_status()
+            await servers.wait_for_change(version)
 
-        async def follow(servers: McpServers, notices: ServerNotices) -> None:
-            while True:
-                version = servers.version
-                for notice in notices.take():
-                    self.note(notice.text, notice.level)
-                self._view.refresh_commands()
-                self._view.refresh_status()
-                await servers.wait_for_change(version)
-
-        if engine.session.mcp is not None and engine.session.server_notices is not None:
-            self._create_task(follow(engine.session.mcp, engine.session.server_notices))
-
-    def _watch_server_questions(self, engine: Engine) -> None:
+    async def _show_server_questions(self, engine: Engine, questions: ServerQuestions) -> None:
         """Show questions of MCP servers at any time: also between submissions, and while a command waits for one."""
+        while True:
+            for event in await questions.wait_for_events():
+                engine.record_shown(event)
+                self._show(event, concurrent=True)
+            self._view.refresh_status()
 
-        async def show_questions(questions: ServerQuestions) -> None:
-            while True:
-                for event in await questions.wait_for_events():
-                    engine.record_shown(event)
-                    self._show(event, concurrent=True)
-                self._view.refresh_status()
 
-        if engine.session.server_questions is not None:
-            self._create_task(show_questions(engine.session.server_questions))
+async def _notify_idle(engine: Engine) -> None:
+    await asyncio.sleep(IDLE_SECONDS)
+    if engine.message_count:
+        engine.session.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
