@@ -187,7 +187,7 @@ def doctor(
     from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
 
     options = Options(sandbox=_check("--sandbox", sandbox))
-    screen = OutputScreen.here(may_ask=not as_json)
+    screen = OutputScreen.here()
     _width, coloured = terminal_style()
     found: list[Finding] = []
     for finding in run_checks(CheckContext(options, os.environ, screen), online=online):

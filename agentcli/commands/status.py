@@ -84,7 +84,7 @@ DOCTOR_MANUAL = Manual(
 async def run_doctor(engine: Engine, arguments: str) -> str:
     if arguments not in ("", "online"):
         raise UsageError("/doctor checks this installation; /doctor online also contacts the server.")
-    screen = OutputScreen.here(may_ask=False)
+    screen = OutputScreen.here()
     context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
     # In a thread, because it starts programs and a sandbox: streaming and typing must not wait for that.
     found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))

@@ -39,11 +39,9 @@ class OutputScreen:
     columns: int
     rows: int
     encoding: str
-    may_ask: bool = False
-    """Whether the terminal may be queried: no other reader would get its answers."""
 
     @classmethod
-    def here(cls, may_ask: bool) -> OutputScreen:
+    def here(cls) -> OutputScreen:
         # The app replaces `sys.stdout` by its own stream.
         stream = sys.__stdout__ or sys.stdout
         try:
@@ -51,7 +49,7 @@ class OutputScreen:
         except OSError:
             is_terminal = False
         size = shutil.get_terminal_size()
-        return cls(is_terminal, size.columns, size.lines, stream.encoding or "", may_ask and is_terminal)
+        return cls(is_terminal, size.columns, size.lines, stream.encoding or "")
 
 
 class CheckContext:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import re
-import select
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from agentcli import __version__
 from agentcli.core.processes.own_programs import find_program, run_program
@@ -133,19 +130,10 @@ def terminal(context: CheckContext) -> Iterator[Finding]:
 
 
 def keyboard(context: CheckContext) -> Iterator[Finding]:
-    """Check whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
+    """Whether the terminal is known to distinguish Shift+Enter from Enter; no finding without a terminal."""
     if not context.screen.is_terminal or context.environ.get("TERM", "") in ("", "dumb"):
         return
     features = _terminal(context)
-    if context.screen.may_ask:
-        answer = ask_for_keyboard_protocol()
-        if answer == "kitty":
-            yield Finding("ok", "keyboard", "the terminal reports all keys (kitty protocol), including Shift+Enter")
-        elif answer == "none":
-            yield Finding("ok", "keyboard", "Shift+Enter may look like Enter in this terminal", _advice(features))
-        else:
-            yield Finding("ok", "keyboard", "the terminal does not answer queries", _NEW_LINE)
-        return
     known = features.name in _WITH_PROTOCOL and not features.tmux and not features.screen
     text = f"{features.name} can report all keys" if known else "Shift+Enter may look like Enter"
     yield Finding("ok", "keyboard", text, "" if known else _advice(features))
@@ -186,52 +174,3 @@ def _advice(features: Terminal) -> str:
     if features.name == "wezterm":
         return f"{_NEW_LINE} In wezterm: enable_kitty_keyboard = true."
     return _NEW_LINE
-
-
-Answer = Literal["kitty", "none", "silence"]
-
-QUESTION = b"\x1b[?u\x1b[c"
-"""Two queries. Every terminal answers the second one; if only that is answered, the protocol is missing."""
-_SECONDS = 0.5
-_LAST = re.compile(rb"\x1b\[\?[0-9;]*c")
-_PROTOCOL = re.compile(rb"\x1b\[\?[0-9]+u")
-
-
-def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float = _SECONDS) -> Answer:
-    """Query the terminal. `silence`: no answer, or no terminal."""
-    import termios
-    import tty
-
-    try:
-        if not (os.isatty(source) and os.isatty(target)) or os.tcgetpgrp(source) != os.getpgrp():
-            # A background process that changes the terminal would be stopped.
-            return "silence"
-        before = termios.tcgetattr(source)
-    except (OSError, termios.error):
-        return "silence"
-    try:
-        tty.setcbreak(source, termios.TCSANOW)
-        os.write(target, QUESTION)
-        return interpret_answer(_read(source, seconds))
-    except (OSError, termios.error):
-        return "silence"
-    finally:
-        # Discard late answers, which would appear at the shell's prompt.
-        termios.tcsetattr(source, termios.TCSAFLUSH, before)
-
-
-def interpret_answer(answer: bytes) -> Answer:
-    if _PROTOCOL.search(answer):
-        return "kitty"
-    return "none" if _LAST.search(answer) else "silence"
-
-
-def _read(source: int, seconds: float) -> bytes:
-    answer, until = b"", time.monotonic() + seconds
-    while not _LAST.search(answer):
-        ready, _, _ = select.select([source], [], [], max(0.0, until - time.monotonic()))
-        piece = os.read(source, 1024) if ready else b""
-        if not piece:
-            break
-        answer += piece
-    return answer

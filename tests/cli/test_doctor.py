@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,9 +16,7 @@ from agentcli.config.credentials import KeyStore
 from agentcli.doctor import checks, machine
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
-from agentcli.doctor.machine import QUESTION, ask_for_keyboard_protocol, interpret_answer
 from agentcli.sandbox.linux.probe import probe
-from tests.support.terminal import TerminalProgram
 
 KEY = "sk-doctor-never-shows-this"
 
@@ -179,12 +176,10 @@ def test_the_summary_counts_warnings_and_failures() -> None:
 # --------------------------------------------------------------------------------------------------------- the checks
 
 
-def context(
-    place: Path, columns: int = 100, may_ask: bool = False, encoding: str = "utf-8", **more: str
-) -> CheckContext:
+def context(place: Path, columns: int = 100, encoding: str = "utf-8", **more: str) -> CheckContext:
     environ = {"HOME": str(place / "home"), "PATH": os.environ["PATH"], "TERM": "xterm-256color", **more}
     options = Options(cwd=place / "work", environ=environ, sandbox="off")
-    return CheckContext(options, environ, OutputScreen(True, columns, 30, encoding, may_ask))
+    return CheckContext(options, environ, OutputScreen(True, columns, 30, encoding))
 
 
 def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,37 +217,6 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     assert line.text == "through the terminal (OSC 52)"
     [line] = machine.clipboard(context(place, TERM="linux"))
     assert line.status == "warn"
-
-
-@pytest.mark.parametrize(
-    ("answer", "meaning"),
-    [(b"\x1b[?0u\x1b[?62;4c", "kitty"), (b"\x1b[?62c", "none"), (b"", "silence"), (b"typed", "silence")],
-)
-def test_terminal_replies_about_keyboard_support_are_parsed(answer: bytes, meaning: str) -> None:
-    assert interpret_answer(answer) == meaning
-
-
-def test_without_a_terminal_nothing_is_queried() -> None:
-    read, write = os.pipe()
-    try:
-        assert ask_for_keyboard_protocol(read, write) == "silence"
-        assert not select.select([read], [], [], 0)[0]
-    finally:
-        os.close(read)
-        os.close(write)
-
-
-@pytest.mark.anyio
-async def test_a_real_terminal_is_queried_and_restored(tmp_path: Path) -> None:
-    code = (
-        "import termios; from agentcli.doctor.machine import ask_for_keyboard_protocol as ask;"
-        "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
-    )
-    async with TerminalProgram(tmp_path, command=("-c", code)) as program:
-        await program.wait_for(lambda: QUESTION in program.raw)
-        await program.type("\x1b[?1u\x1b[?62;c")
-        await program.wait_for("kitty True")
-        await program.end()
 
 
 def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: Path) -> None:
