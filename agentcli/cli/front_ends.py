@@ -36,16 +36,9 @@ def _run_here(
     if not parsed.headless:
         _check_output_format(parsed)
         if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
-            _report_unused_theme(parsed, "in plain mode")
             return _plain(parsed, environ, early)
         return _app(parsed, environ, early)
-    _report_unused_theme(parsed, "with -p")
     return _headless(parsed, environ, stdin_open)
-
-
-def _report_unused_theme(parsed: Parsed, where: str) -> None:
-    if parsed.get("theme") is not None:
-        complain(f"--theme has no effect {where}: themes are for the app.")
 
 
 def _check_output_format(parsed: Parsed) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -309,46 +310,23 @@ def tokens(value: object) -> int:
 
 
 class Billing:
-    """Simulates usage with a prompt cache of earlier prefixes. A demo ends before any of them would expire."""
+    """Simulates usage: what the request before had in common with this one is read from the cache, the rest is written
+    to it."""
 
     def __init__(self) -> None:
-        self._cached: list[list[str]] = []
+        self._before = ""
 
     def usage(self, body: Json, written: int) -> Json:
         """The usage of a request whose reply has `written` tokens."""
-        blocks = list(_blocks(body))
-        texts = [text for text, _marked in blocks]
-        ends = [place + 1 for place, (_text, marked) in enumerate(blocks) if marked]
-        sizes = [max(1, len(text) // CHARACTERS_A_TOKEN) for text in texts]
-        read = max((sum(sizes[: len(known)]) for known in self._cached if texts[: len(known)] == known), default=0)
-        new = max(0, sum(sizes[: ends[-1]]) - read) if ends else 0
-        self._cached += [texts[:end] for end in ends]
+        parts = [body.get("tools"), body.get("system"), body.get("messages")]
+        text = re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(parts, ensure_ascii=False))
+        read = len(os.path.commonprefix([self._before, text])) // CHARACTERS_A_TOKEN  # noqa: RUF071 -- not paths
+        new = max(1, len(text) // CHARACTERS_A_TOKEN - read)
+        self._before = text
         return {
-            "input_tokens": sum(sizes) - read - new,
+            "input_tokens": 1,
             "cache_read_input_tokens": read,
             "cache_creation_input_tokens": new,
             "cache_creation": {"ephemeral_5m_input_tokens": new, "ephemeral_1h_input_tokens": 0},
             "output_tokens": written,
         }
-
-
-def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
-    """All blocks in cache order, each with whether it has a breakpoint."""
-    yield json.dumps([body.get("model"), body.get("output_config")]), False
-    for tool in body.get("tools") or ():
-        yield _bare(tool)
-    system = body.get("system") or ()
-    for part in [{"type": "text", "text": system}] if isinstance(system, str) else system:
-        yield _bare(part)
-    yield json.dumps([body.get("thinking"), body.get("tool_choice")]), False
-    for message in body.get("messages") or ():
-        content = message.get("content") or ()
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            text, marked = _bare(block)
-            yield f"{message.get('role')} {text}", marked
-
-
-def _bare(block: Json) -> tuple[str, bool]:
-    """A block as JSON without its breakpoint, which is not content, and whether it has one."""
-    plain = {name: value for name, value in block.items() if name != "cache_control"}
-    return json.dumps(plain, ensure_ascii=False), "cache_control" in block
