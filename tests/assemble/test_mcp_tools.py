@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,17 +154,6 @@ def _who(body: Json) -> str:
     return next((name for name in ("You call.", "You read.", "You work") if name in said), "main")
 
 
-async def test_the_settings_decide_what_is_deferred_and_how_large_results_may_be(project: Path) -> None:
-    settings = json.dumps({"sandbox": {"mode": "off"}, "mcp": {"directTokens": 0}})
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(project.parent), "MAX_MCP_OUTPUT_TOKENS": "100"}
-    replies = [reply(call("mcp__small__echo", text="word " * 500)), "done"]
-    async with session(project, *replies, settings=settings, environ=environ) as run:
-        await connect(run)
-        events = await run.run()
-        assert mcp_tools(run.requests[0]) == []
-        assert "All of it is in" in only(events, ev.ToolFinished)[0].result.text
-
-
 async def test_loaded_tools_stay_loaded_when_the_session_is_resumed(project: Path) -> None:
     settings = json.dumps({"sandbox": {"mode": "off"}, "mcp": {"directTokens": 0}})
     async with session(project, reply(call("ToolSearch", query="select:echo")), "done", settings=settings) as run:
@@ -205,25 +193,6 @@ async def test_a_resumed_session_that_had_no_direct_tools_gets_none(project: Pat
         await again.run("two")
         assert again.requests[0]["tools"] == before["tools"]
         assert "- small (10 tools): add, ask, echo" in json.dumps(again.requests[0]["messages"])
-
-
-async def test_progress_is_shown_and_esc_cancels_the_call_at_the_server(project: Path) -> None:
-    async with session(project, reply(call("mcp__small__slow", steps=2)), allowed_tools=("mcp__small",)) as run:
-        await connect(run)
-        events: list[ev.Event] = []
-        async with aclosing(run.engine.submit("go")) as stream:
-            async for event in stream:
-                events.append(event)
-                if isinstance(event, ev.ToolProgressed):
-                    run.engine.abort()
-        assert only(events, ev.ToolProgressed)[0].text.startswith("step ")
-        (finished,) = only(events, ev.ToolFinished)
-        assert finished.outcome == "interrupted"
-        assert run.engine.session.mcp is not None
-        server = run.engine.session.mcp.get("small")
-        assert server is not None
-        echoed = await server.call("echo", {"text": "still there"})
-        assert echoed.content[0].text == "still there"
 
 
 @pytest.mark.parametrize(

@@ -159,25 +159,12 @@ def test_text_given_with_a_denial_is_repeated_as_plain_text(text: str, shown: st
     assert "tool_use_error" not in said
 
 
-def test_after_a_denial_the_fix_is_offered_again_and_made() -> None:
-    person = Person()
-    person.says(words.FIX, "yn")
-    assert person.tour.next().line == words.FIX_AGAIN
-    assert "Fixed, and proven" in person.says(words.FIX_AGAIN)
-
-
 def test_other_free_text_gets_an_answer_that_says_how_to_continue() -> None:
     person = Person()
     said = person.says("what is the capital of France?")
     assert "I am a script, not a model" in said
     assert "capital of France" in said
     assert f"`{words.FIX}`" in said
-
-
-def test_a_free_text_request_for_the_fix_is_understood() -> None:
-    person = Person()
-    assert "Fixed, and proven" in person.says("could you repair the bug please")
-    assert "already" in person.says(words.FIX)
 
 
 def test_a_prompt_during_calls_does_not_stop_them() -> None:
@@ -191,13 +178,6 @@ def test_the_prompt_after_an_interruption_is_taken_as_steering() -> None:
     person.says(words.TALK, stop_at=1)
     assert "You stopped me and said “be brief”" in person.says("be brief")
     assert "I am a script, not a model" in person.says("and now?")
-
-
-def test_the_fix_can_be_resumed_after_interrupted_calls() -> None:
-    person = Person()
-    person.says(words.FIX, stop_at=2)
-    assert not person.fixed
-    assert "Fixed, and proven" in person.says(person.tour.next().line)
 
 
 def test_a_stale_edit_is_retried_after_a_new_read_a_limited_number_of_times() -> None:
@@ -241,12 +221,6 @@ def test_user_text_cannot_become_markup_in_the_answer() -> None:
     said = Person().says("`rm` **bold** [link](http://x) <b> | \x1b[31mred")
     quoted = said.split("“")[1].split("”")[0]
     assert not set(quoted) & set("`*[]<>|\x1b")
-
-
-def test_a_request_without_messages_or_tools_gets_an_answer_too() -> None:
-    world = World(fixed=False, limited=False)
-    assert reply_to({}, world).steps
-    assert reply_to({"messages": [{"role": "user", "content": "hi"}]}, world).steps
 
 
 ACTIONS = st.one_of(

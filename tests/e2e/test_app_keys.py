@@ -85,22 +85,6 @@ async def test_escape_stops_a_stream_a_retry_a_dialog_a_tool_or_a_compaction_and
         assert await app.leave() == 0
 
 
-async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_confirms_it(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("works again")) as (app, _server):
-        await app.ready()
-        await app.type("go\rmy draft")
-        await app.wait_for("Run this command?")
-        await app.answer("1")
-        await app.wait_for("1 is marked, not chosen, because your prompt has text: Enter confirms")
-        await app.answer("3")
-        await app.wait_for("❯ 3 Deny")
-        assert not (app.work / "it").exists()
-        await app.answer("enter")
-        await app.wait_for("works again")
-        await app.wait_for(lambda: app.box == "my draft")
-        assert not (app.work / "it").exists()
-
-
 async def test_esc_twice_names_the_prompt_whose_changes_it_undoes(tmp_path: Path) -> None:
     replies = (reply(call("Write", file_path="new.txt", content="x\n")), reply("written"), reply("only words"))
     async with app_with(tmp_path, *replies, arguments=["--permission-mode", "acceptEdits"]) as (app, _server):
@@ -183,47 +167,7 @@ async def test_a_prompt_sent_during_work_waits_and_up_withdraws_it_or_it_replace
         assert await app.leave() == 0
 
 
-async def test_a_command_shows_live_output_takes_queued_prompts_and_ctrl_b_moves_it_to_the_background(
-    tmp_path: Path,
-) -> None:
-    command = "for n in 1 2 3; do echo tick-$((n * 10)); done; sleep 300"
-    replies = (
-        *(reply(call("Bash", command="until [ -e go ]; do sleep 0.02; done")), reply("seen together")),
-        *(reply(call("Bash", command=command)), reply("moved on")),
-    )
-    async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for(lambda: len(server.bodies) == 1)
-        await app.submit("and consider this")
-        await app.wait_for(lambda: app.box != "and consider this" and "and consider this" in app.text)
-        (app.work / "go").touch()
-        await app.wait_for("seen together")
-        assert "and consider this" in said(server), "the loop takes it in with the results of the tools"
-
-        await app.submit("go on")
-        await app.wait_for("tick-30")
-        assert len(server.bodies) == 3, "it still runs"
-        await app.press("ctrl+b")
-        await app.wait_for("moved on")
-        assert len(processes_in(app.work)) > 1, "and goes on"
-        await app.submit("/tasks")
-        await app.wait_for("─── Background commands")
-        await app.wait_for("sleep 300")
-        await app.press("escape")
-        await app.wait_for("─── Background commands", gone=True)
-        assert await app.leave() == 0  # no process is left after that
-
-
 # ----------------------------------------------------------------------------------------------------------- leaving
-
-
-async def test_exit_quits_with_0_and_restores_the_terminal(tmp_path: Path) -> None:
-    async with app_with(tmp_path) as (app, _server):
-        await app.ready()
-        await app.submit("/exit")
-        assert await app.end() == 0
-        assert app.is_restored
 
 
 async def test_ctrl_c_first_clears_the_box_and_then_announces_that_another_quits(tmp_path: Path) -> None:

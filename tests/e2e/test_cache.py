@@ -6,9 +6,7 @@ the cache with a prompt many times larger than ours, which makes that easier for
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from itertools import pairwise
@@ -24,11 +22,9 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.format import about_money, money, token_count
 from tests.e2e.program import Program
-from tests.support.cacheserver import CacheServer, PromptCache, Reading
+from tests.support.cacheserver import CacheServer, Reading
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, reply, say, think
-from tests.support.server import LoopbackServer
-from tests.tui.test_prompt_editor import png
 
 pytestmark = pytest.mark.anyio
 
@@ -147,19 +143,6 @@ async def test_a_turn_of_many_calls_is_still_found_in_the_cache(tmp_path: Path) 
         check_quiet(events)
 
 
-async def test_an_interrupted_turn_continues_from_the_cache(tmp_path: Path) -> None:
-    slow = reply(say("Half"), call("Bash", command="sleep 60"))
-    async with CacheServer(work(0), slow, "Going on.", "Done.") as server:
-        async with engine_on(server.url, tmp_path) as engine:
-            async with aclosing(engine.submit("Begin.")) as events:
-                async for event in events:
-                    if isinstance(event, ev.ToolStarted) and event.input.get("command") == "sleep 60":
-                        engine.abort()
-            check_quiet(await collect(engine.submit("Go on.")))
-            check_quiet(await collect(engine.submit("And on.")))
-        check_only_tails_were_billed(server.cache.readings)
-
-
 async def test_the_cache_survives_new_processes(program: Program) -> None:
     """Each prompt in a process of its own, as with `-p -c` in a script; one of them in another mode."""
     (program.work / "one.py").write_text(SOURCE)
@@ -179,27 +162,6 @@ async def test_the_cache_survives_new_processes(program: Program) -> None:
         check_only_tails_were_billed(readings)
 
 
-async def test_a_lost_cache_and_a_changed_effort_are_reported(tmp_path: Path) -> None:
-    async with CacheServer(work(0), "One.", work(3), "Two.", "Three.", "Four.") as server:
-        cache = server.cache
-        async with engine_on(server.url, tmp_path) as engine:
-            check_quiet(await collect(engine.submit("First.")))
-            cache.forget()
-            [dropped] = [n for n in only(await collect(engine.submit("Second.")), ev.NoticeRaised) if n.code == "cache"]
-            found = re.fullmatch(
-                r"The server dropped the prompt cache: ([\d.]+)k tokens were billed again\.", dropped.text
-            )
-            assert found is not None, dropped.text
-            assert 1_000 * float(found[1]) == pytest.approx(cache.readings[1].prompt, abs=75), (
-                "to a tenth of a thousand"
-            )
-            engine.set_effort("low")
-            [broken] = only(await collect(engine.submit("Third.")), ev.PrefixBroken)
-            assert (broken.block, broken.reason) == ("the effort", "it was changed from auto to low")
-            assert broken.rebilled_tokens == pytest.approx(cache.readings[3].prompt, rel=0.02)
-            check_quiet(await collect(engine.submit("Fourth.")))
-
-
 async def test_a_request_for_a_summary_reads_the_conversation_from_the_cache(tmp_path: Path) -> None:
     summary = "<summary>All is well.</summary>"
     large = reply(call("Bash", command="seq 4000"))
@@ -212,54 +174,6 @@ async def test_a_request_for_a_summary_reads_the_conversation_from_the_cache(tmp
         *_earlier, last, asked, after = server.cache.readings
         assert asked.read == last.prompt
         assert after.read > 0, "the system prompt and the tools are still cached"
-
-
-async def test_a_resumed_session_reports_an_expired_cache(program: Program) -> None:
-    cache = PromptCache()
-    async with CacheServer("One.", "Two.", cache=cache) as server:
-        program.talk_to(server.url)
-        await program.run("-p", "First.")
-        cache.forget()
-        ended = await program.run("-p", "-c", "Second.", "--verbose")
-        assert ended.code == 0, ended.err
-        assert "The server dropped the prompt cache" in ended.err
-
-
-async def test_an_attached_image_stays_in_a_resumed_session_without_a_warm_cache(program: Program) -> None:
-    (program.work / "shot.png").write_bytes(png(600, 400))
-    async with LoopbackServer(*["Answer."] * 5) as server:  # It caches nothing, so that leaving out costs nothing.
-        program.talk_to(server.url)
-        await program.run("-p", "Like @shot.png, please.")
-        for _number in range(4):
-            ended = await program.run("-p", "-c", "Go on.", "--verbose")
-            assert (ended.code, "left out" in ended.err) == (0, False), ended.err
-        assert '"type": "image"' in json.dumps(server.requests[-1].body["messages"])
-
-
-async def test_a_resume_with_other_options_names_what_broke_the_cache(program: Program) -> None:
-    """One option more each time; a second resume with the same ones breaks nothing."""
-    changes = (
-        (["--effort", "high"], "the effort: it was changed from auto to high"),
-        (["--disallowedTools", "Grep"], "the tool Grep: it was removed"),
-        (["--append-system-prompt", "Be brief."], "the system prompt: it has changed since the session was closed"),
-    )
-    async with CacheServer(*["Answer."] * 7) as server:
-        program.talk_to(server.url)
-        await program.run("-p", "First.")
-        flags: list[str] = []
-        for added, said in changes:
-            flags += added
-            ended = await program.run("-p", "-c", "Second.", "--verbose", *flags)
-            assert ended.code == 0, ended.err
-            before, changed = server.cache.readings[-2:]
-            assert changed.read == 0
-            found = re.search(r"The prompt cache broke at (.*) \(([\d.]+k?) tokens billed again\)", ended.err)
-            assert found is not None, ended.err
-            assert found[1] == said
-            assert found[2] == token_count(min(before.prompt, changed.prompt)), "what is left out is not billed"
-            again = await program.run("-p", "-c", "Third.", "--verbose", *flags)
-            assert again.err == "", "what was changed is what is kept now"
-            check_only_tails_were_billed(server.cache.readings[-2:])
 
 
 # ------------------------------------------------------------------------------------- leaving out what is superseded

@@ -37,14 +37,6 @@ async def ended(app: TerminalProgram) -> int:
     return await app.end()
 
 
-async def quit_during_tour(app: TerminalProgram) -> None:
-    """The tour types as well: Ctrl+D quits only where it comes twice in an empty box."""
-    async with asyncio.timeout(LONG):
-        while app.process.poll() is None:
-            await app.press("ctrl+u", "ctrl+d", "ctrl+d")
-            await asyncio.sleep(0.02)
-
-
 @pytest.mark.anyio
 async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(tmp_path: Path) -> None:
     # Faster, some of it would be replaced before it is painted.
@@ -55,18 +47,6 @@ async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(
         shown = app.raw.decode(errors="replace")
         for sight in ("prices shown", "429", "Make this change", "Interrupted", "Undid the changes", "login"):
             assert sight in shown, sight
-    assert left_behind(tmp_path) == []
-
-
-@pytest.mark.anyio
-async def test_a_played_tour_that_is_left_after_a_denied_edit_exits_with_1_and_the_reason(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--auto", "--speed", "100", "--permission-mode", "dontAsk") as app:
-        await app.wait_for("stays as it is", LONG)
-        await quit_during_tour(app)
-        assert await ended(app) == 1, app.text
-        text = " ".join(app.text.split())
-        assert "the edit of tab/money.py was not made" in text
-        assert "FAILED" in text
     assert left_behind(tmp_path) == []
 
 
@@ -130,17 +110,6 @@ async def test_enter_during_startup_begins_the_tour_and_a_signal_during_it_leave
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("flags", [(), ("--speed", "100")])
-async def test_quitting_during_startup_leaves_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    async with demo(tmp_path, *flags) as app:
-        await app.wait_for(f"{words.FIX}  ↵")
-        await app.press("ctrl+c", "ctrl+c")
-        assert await ended(app) in (0, 130)
-        assert app._emulator.is_as_before
-    assert left_behind(tmp_path) == []
-
-
 @pytest.fixture
 def offline(program: Program) -> Program:
     temp = program.home.parent / "temp"
@@ -167,13 +136,6 @@ async def test_without_a_terminal_the_tour_is_printed_as_text(offline: Program) 
     for sight in ("A scripted demo", "+    share, rest = divmod", "429", "You stopped me", "/undo", "passes"):
         assert sight in done.out, sight
     assert left_behind(offline.home.parent) == []
-
-
-@pytest.mark.anyio
-async def test_without_a_terminal_a_tour_without_the_edit_fails_with_a_message(offline: Program) -> None:
-    done = await told(offline, "--auto", "--speed", "100", "--permission-mode", "plan")
-    assert done.code == 1
-    assert "was not made, so the test of the temporary project fails: FAILED (failures=1)" in done.err
 
 
 @pytest.mark.anyio

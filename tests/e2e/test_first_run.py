@@ -94,19 +94,6 @@ async def test_a_pasted_key_is_saved_for_its_address_and_a_prompt_without_a_key_
         assert await app.leave() == 0
 
 
-async def test_a_saved_key_is_used_by_the_next_start(tmp_path: Path) -> None:
-    async with LoopbackServer(reply("an answer")) as server:
-        async with program(tmp_path, "login", "--no-check", public=server.url) as login:
-            await login.wait_for("it is not shown")
-            await login.type(f"{KEY}\r")
-            assert await login.end() == 0
-        async with program(tmp_path, "a question", public=server.url) as app:
-            await app.wait_for("an answer")
-            assert "connect a model" not in app.text
-            assert await app.leave() == 0
-        assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
-
-
 async def test_a_key_sent_as_a_prompt_is_recognised_and_after_a_logout_the_next_prompt_asks_for_one(
     tmp_path: Path,
 ) -> None:
@@ -143,22 +130,6 @@ async def test_a_key_sent_as_a_prompt_is_recognised_and_after_a_logout_the_next_
         assert await app.leave() == 0
 
 
-async def test_a_server_on_this_machine_is_found_and_answers_at_once(tmp_path: Path) -> None:
-    body = json.dumps({"data": [{"id": "llama3.2"}]}).encode()
-    async with LocalModel(reply("hello from llama")) as server, program(tmp_path, "hi", port=server.port) as app:
-        server.models = body
-        await app.wait_for("Use Ollama on this machine")
-        await app.answer("2")
-        await app.wait_for("Use llama3.2 on Ollama")
-        await app.press("enter")
-        await app.wait_for("hello from llama")
-        assert server.bodies[-1]["model"] == "llama3.2"
-        assert not {"authorization", "x-api-key"} & set(server.requests[-1].headers)
-        await app.wait_for(lambda: "llama3.2" in app.screen[-1])
-        assert await app.leave() == 0
-        assert not (app.home / ".config/agentcli/settings.json").exists()
-
-
 async def test_choosing_the_tour_replaces_the_app(tmp_path: Path) -> None:
     async with program(tmp_path) as app:
         await app.wait_for("Take the tour")
@@ -169,15 +140,3 @@ async def test_choosing_the_tour_replaces_the_app(tmp_path: Path) -> None:
         await app.press("ctrl+c", "ctrl+c")
         await app.end()
         assert app.is_restored
-
-
-class LocalModel(LoopbackServer):
-    """Also lists models, and refuses an empty request as one that has the API does."""
-
-    models = b"{}"
-
-    async def _answer(self, request: Any, connection: Any) -> None:
-        if request.path == "/v1/models":
-            await connection.send_json(200, json.loads(self.models))
-        else:
-            await super()._answer(request, connection)

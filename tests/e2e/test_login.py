@@ -130,27 +130,11 @@ async def test_a_wrong_key_is_reported_and_not_saved(program: Program) -> None:
     assert list(program.home.rglob("*.json")) == []
 
 
-async def test_a_server_that_cannot_be_asked_is_worth_another_try_later(program: Program) -> None:
-    async with Listener() as server:
-        url = server.url
-    done = await program.run("login", "--base-url", url, stdin=KEY.encode())
-    assert done.code == 75
-    assert "--no-check" in done.err
-    assert holders(program.home) == []
-
-
 async def test_a_key_as_an_argument_is_refused_and_not_repeated(program: Program) -> None:
     done = await program.run("login", KEY)
     assert done.code == 2
     assert "agentcli login < FILE" in done.err
     assert KEY not in done.out + done.err
-
-
-@pytest.mark.parametrize("given", [b"", b"\n", b"two words\n", b"x" * 100_000, b"\xff\xfe\n"])
-async def test_an_invalid_key_is_not_saved(program: Program, given: bytes) -> None:
-    done = await program.run("login", "--no-check", stdin=given)
-    assert done.code in (1, 2)
-    assert not kept_in(program.home).exists()
 
 
 async def test_without_a_key_every_message_explains_how_to_log_in(program: Program) -> None:
@@ -161,26 +145,6 @@ async def test_without_a_key_every_message_explains_how_to_log_in(program: Progr
     for text in (status.out, run.err):
         for way in ("agentcli login", "ANTHROPIC_API_KEY", "agentcli demo"):
             assert way in text
-
-
-async def test_a_stronger_key_is_named_after_a_login_and_a_logout(program: Program) -> None:
-    program.environ["ANTHROPIC_API_KEY"] = "sk-other-0123456789abcdefghij"
-    done = await program.run("login", "--no-check", stdin=KEY.encode())
-    assert "ANTHROPIC_API_KEY takes precedence" in done.err
-    status = await program.run("status")
-    assert "ANTHROPIC_API_KEY (…ghij)" in status.out
-    done = await program.run("logout")
-    assert "ANTHROPIC_API_KEY is still set" in done.out
-
-
-async def test_a_key_file_that_others_can_read_stops_the_run_with_advice(program: Program) -> None:
-    await program.run("login", "--no-check", stdin=KEY.encode())
-    kept_in(program.home).chmod(0o644)
-    for arguments in (("-p", "hi"), ("logout",)):
-        done = await program.run(*arguments)
-        assert done.code == 1
-        assert "chmod 600" in done.err
-    assert (await program.run("status")).code == 1
 
 
 # ----------------------------------------------------------------------------------------------------- in a terminal
@@ -239,13 +203,3 @@ async def test_the_key_is_in_no_argument_and_in_no_environment_of_a_process(tmp_
             assert KEY.encode() not in Path(f"/proc/{terminal.process.pid}/{name}").read_bytes()
         terminal.signal(signal.SIGINT)
         assert await terminal.end() == 130
-
-
-async def test_status_mentions_trust_only_for_folders_with_settings(program: Program) -> None:
-    assert f"{program.work}\n" in (await program.run("status")).out
-    folder = program.work / ".agentcli"
-    folder.mkdir()
-    (folder / "settings.json").write_text('{"model": "haiku"}')
-    assert "are ignored until you run: agentcli trust" in (await program.run("status")).out
-    assert (await program.run("trust", "--yes")).code == 0
-    assert "(trusted)" in (await program.run("status")).out

@@ -95,30 +95,10 @@ def test_text_output_is_the_last_answer_only(terminal: Terminal) -> None:
     assert terminal.engine.closed
 
 
-def test_json_is_one_object(terminal: Terminal) -> None:
-    assert terminal.run(output_format="json") == 0
-    [frame] = terminal.frames
-    assert (frame["type"], frame["result"]) == ("result", "the answer")
-
-
-def test_stream_json_is_a_line_per_frame_and_the_result_is_last(terminal: Terminal) -> None:
-    assert terminal.run(output_format="stream-json") == 0
-    assert [(frame["type"], frame.get("subtype")) for frame in terminal.frames] == [
-        ("system", "init"),
-        ("result", "success"),
-    ]
-
-
 def test_piped_text_follows_the_prompt(terminal: Terminal) -> None:
     terminal.run(stdin=b"some text\n", prompt="explain")
     assert terminal.engine is not None
     assert terminal.engine.prompts == ["explain\n\nsome text\n"]
-
-
-def test_piped_text_may_be_the_whole_prompt(terminal: Terminal) -> None:
-    assert terminal.run(stdin=b"do it", prompt=None) == 0
-    assert terminal.engine is not None
-    assert terminal.engine.prompts == ["do it"]
 
 
 def test_without_any_prompt_no_engine_is_built(terminal: Terminal) -> None:
@@ -363,14 +343,6 @@ def test_a_line_too_late_for_the_submission_gets_its_own(terminal: Terminal) -> 
     assert terminal.engine.prompts == ["one", "late", "later"]
 
 
-def test_bad_lines_are_reported_and_good_ones_answered(terminal: Terminal) -> None:
-    stdin = b"nonsense\n" + b'{"type":"keep_alive"}\n' + fed("one")
-    assert terminal.run(stdin=stdin, **LINES) == 0
-    assert "not JSON and was skipped" in terminal.err
-    assert terminal.engine is not None
-    assert terminal.engine.prompts == ["one"]
-
-
 def test_an_interrupt_request_is_answered_at_once_and_aborts(terminal: Terminal) -> None:
     read, write = os.pipe()
     terminal.opened += [read, write]
@@ -392,10 +364,6 @@ def test_an_interrupt_request_is_answered_at_once_and_aborts(terminal: Terminal)
     assert (responses["r1"]["subtype"], responses["r1"]["response"]) == ("success", {"still_queued": []})
     assert (responses["r2"]["subtype"], "set_weather" in responses["r2"]["error"]) == ("error", True)
     assert terminal.frames[-1]["type"] == "result"
-
-
-def test_empty_input_is_no_failure(terminal: Terminal) -> None:
-    assert terminal.run(stdin=b"", **LINES) == 0
 
 
 # --------------------------------------------------------------------------------------------- the reader leaves

@@ -25,7 +25,7 @@ from agentcli.plain.printer import Printer, replayed
 from agentcli.plain.results import diff_output
 from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
-from tests.headless.fake_engine import failed, result
+from tests.headless.fake_engine import result
 from tests.support.agent_events import agent_end, agent_start, agent_work, task_call, task_end
 from tests.support.tables import each_row
 
@@ -99,14 +99,6 @@ def test_thinking_is_one_line_unless_details_are_requested() -> None:
     )
     assert Printed().show(*thinking) == "· thought for 2.0 s\n"
     assert Printed(verbose=True).show(*thinking) == "| first\n| second\n· thought for 2.0 s\n"
-
-
-def test_a_void_reply_is_reported_if_part_of_it_was_printed() -> None:
-    gone = ev.ReplyTombstoned(message_id="m1", reason="overloaded")
-    assert Printed().show(gone) == ""
-    printed = Printed()
-    printed.show(streamed("Half a sen"))
-    assert printed.show(gone) == "\n! The reply was cut off. Its text is discarded.\n"
 
 
 # --------------------------------------------------------------------------------------------------------------- tools
@@ -245,19 +237,6 @@ def test_a_failing_user_command_shows_its_exit_code() -> None:
 # ------------------------------------------------------------------------------------------------------------- notices
 
 
-def test_waiting_fallback_and_compaction_are_printed() -> None:
-    printed = Printed()
-    retry = ev.RetryScheduled(attempt=2, max_attempts=10, wait_seconds=4, kind="overloaded", text="", status=529)
-    assert printed.show(retry) == "! 529 overloaded, attempt 2 of 10, in 4.0 s\n"
-    assert "Switched from a to b" in printed.show(ev.ModelFellBack(from_model="a", to_model="b", reason="busy"))
-    assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
-    meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
-    boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
-    assert "--- compacted automatically: 90k → 9k tokens · /compact undo reverts it ---" in printed.show(
-        ev.MessageAppended(message=boundary)
-    )
-
-
 def test_a_just_typed_prompt_is_not_printed_and_a_queued_one_is() -> None:
     printed = Printed()
     assert printed.show(ev.MessageAppended(message=user_message("typed", "p", Origin.PROMPT))) == ""
@@ -281,13 +260,6 @@ def test_the_last_line_has_time_turns_and_cost() -> None:
     assert first == "= 3.2 s · 2 turns · $0.50 · 3% of the context\n"
     assert "$0.25 ($0.75 so far)" in printed.show(result(total_cost_usd=0.75))
     assert printed.show(result(turns=0)) == ""
-
-
-def test_a_failure_is_printed_once() -> None:
-    printed = Printed()
-    assert printed.show(failed("No key.")) == "! No key.\n"
-    printed.show(ev.NoticeRaised(text="No key.", level="error"))
-    assert printed.show(failed("No key.")) == ""
 
 
 def test_after_an_interruption_nothing_more_is_printed_until_it_has_settled() -> None:

@@ -86,12 +86,6 @@ def test_the_digit_of_no_is_its_place_in_questions_about_plans_and_confirmations
     assert answered(requested(display={"kind": "confirm", "text": "Sure?"}), "2")[0] == Answer("deny")
 
 
-def test_yes_can_include_instructions() -> None:
-    assert answered(requested(), "t then run the tests")[0] == Answer("allow", message="then run the tests")
-    assert answered(requested(suggestions=[]), "2", "be quick")[0] == Answer("allow", message="be quick")
-    assert answered(requested(), "tell", "")[0] == Answer("allow")
-
-
 def test_the_whole_command_and_all_rules_to_save_are_shown() -> None:
     command = "echo " + "x" * 5_000 + " \u200b\u202e;rm\x1b[2J -rf ~"
     _answer, text = answered(requested(input={"command": command}), "n")
@@ -164,12 +158,6 @@ def test_esc_gives_no_answer_even_while_the_reason_is_requested() -> None:
     assert answered(requested(), "e", ESC)[0] is None
 
 
-def test_a_call_that_no_rule_can_cover_offers_none() -> None:
-    answer, text = answered(requested(suggestions=[]), "a", "e", "it is wrong")
-    assert answer == Answer("deny", message="it is wrong")
-    assert "always" not in text
-
-
 def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
     diff = "@@ -1,2 +1,300 @@\n" + "\n".join(f"+line {number} " for number in range(300))
     display = {"kind": "diff", "path": "a.py", "diff": diff, "added": 300, "removed": 1}
@@ -228,11 +216,6 @@ def test_questions_are_answered_by_number_in_own_words_or_not_at_all() -> None:
     assert "blue: as the sky" in text
 
 
-def test_more_than_one_may_be_picked_where_that_is_asked_for() -> None:
-    event = asked({"question": "Which?", "multiSelect": True})
-    assert answers_in(answered(event, "2, 1,2")[0]) == {"Which?": ["blue", "red"]}
-
-
 def test_numbers_and_own_words_can_be_given_together() -> None:
     event = asked({"question": "Which?", "multiSelect": True})
     assert answers_in(answered(event, "2, green")[0]) == {"Which?": ["blue", "green"]}
@@ -243,12 +226,6 @@ def test_one_letter_is_no_answer_before_it_is_repeated() -> None:
     answer, text = answered(asked({"question": "Which?"}), "y", "n", "n")
     assert answers_in(answer) == {"Which?": "n"}
     assert text.count("One letter: type it again") == 2
-
-
-def test_an_unknown_number_is_asked_again() -> None:
-    answer, text = answered(asked({"question": "Which?"}), "3", "1")
-    assert answers_in(answer) == {"Which?": "red"}
-    assert "2 answers to choose from" in text
 
 
 def test_a_plan_is_shown_as_written_and_can_be_edited_before_the_yes() -> None:
@@ -294,16 +271,6 @@ def test_an_empty_summary_is_not_accepted() -> None:
     answer, text = answered(proposed(), "e", "y", "n", edited=" ")
     assert answer == Answer("deny")
     assert "The summary is empty." in text
-
-
-def test_the_loop_guard_is_a_question_like_any_other() -> None:
-    display = {"kind": "loop", "text": "Bash make: the same result 3 times in a row."}
-    answer, text = answered(
-        requested(name="Loop guard", input={}, suggestions=[], display=display), "n try another way"
-    )
-    assert answer == Answer("deny", message="try another way")
-    assert "Continue?" in text
-    assert "3 times in a row" in text
 
 
 def test_nothing_that_is_asked_carries_control_sequences() -> None:
