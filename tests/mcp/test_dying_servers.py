@@ -29,9 +29,8 @@ async def test_a_server_that_dies_at_its_start_has_failed_with_its_exit_code_and
             await server.call("work", {})
 
 
-@pytest.mark.parametrize("mode", ["hang-at-start", "hang-in-list"])
-async def test_a_server_that_hangs_at_its_start_has_failed(mode: str) -> None:
-    async with started(mode, start_seconds=0.3) as (server, _):
+async def test_a_server_that_hangs_in_its_lists_has_failed() -> None:
+    async with started("hang-in-list", start_seconds=0.3) as (server, _):
         assert (server.state, server.error) == ("failed", "no answer within 0.3 seconds")
 
 
@@ -93,23 +92,16 @@ async def test_a_dead_server_is_started_again_and_works() -> None:
         assert states[:6] == ["connecting", "connected", "failed", "connecting", "connected", "failed"]
 
 
-async def test_restarts_end_after_a_number_of_tries_in_a_row() -> None:
-    async with started("die-in-call", restarts=2, restart_seconds=0.01) as (server, states):
+@pytest.mark.parametrize("lasts", [False, True])
+async def test_restarts_end_after_a_number_of_tries_in_a_row_unless_a_connection_lasted(lasts: bool) -> None:
+    limits = {"restarts": 1, "stable_seconds": 0} if lasts else {"restarts": 2}
+    async with started("die-in-call", restart_seconds=0.01, **limits) as (server, states):
         for number in range(3):
             await until(lambda expected=number + 1: states.count("connected") == expected)
             with pytest.raises(McpFailure):
                 await server.call("work", {})
-        await until(lambda: server.state == "failed" and server._task is None)
-        assert states.count("connected") == 3
-
-
-async def test_a_connection_that_lasted_resets_the_count_of_tries() -> None:
-    async with started("die-in-call", restarts=1, restart_seconds=0.01, stable_seconds=0) as (server, states):
-        for number in range(3):
-            await until(lambda expected=number + 1: states.count("connected") == expected)
-            with pytest.raises(McpFailure):
-                await server.call("work", {})
-        await until(lambda: states.count("connected") == 4)
+        await until(lambda: states.count("connected") == 4 if lasts else server._task is None)
+        assert states.count("connected") == (4 if lasts else 3)
 
 
 async def test_a_server_that_dies_at_its_start_is_retried_once_and_says_when() -> None:
@@ -121,23 +113,24 @@ async def test_a_server_that_dies_at_its_start_is_retried_once_and_says_when() -
         assert server.error == "exited with code 3: the disk is full"
 
 
+@pytest.mark.parametrize("by_abort", [True, False])
+async def test_an_aborted_or_cancelled_call_ends_and_the_server_is_notified(by_abort: bool) -> None:
+    async with started("hang-in-call") as (server, _):
+        controller = AbortController()
+        calling = asyncio.ensure_future(server.call("work", {}, signal=controller.signal))
+        await asyncio.sleep(0.02)
+        controller.abort() if by_abort else calling.cancel()
+        with pytest.raises(Aborted if by_abort else asyncio.CancelledError):
+            await calling
+        await until(lambda: "cancelled" in server.log)
+
+
 async def test_a_call_is_cut_off_and_the_server_notified() -> None:
     async with started(hostile("hang-in-call", timeout=0.05)) as (server, _):
         with pytest.raises(McpFailure, match=r"bad did not answer within 0\.05 seconds"):
             await server.call("work", {})
         await until(lambda: "cancelled" in server.log)
         assert server.state == "connected"
-
-
-async def test_an_abort_ends_a_call_and_notifies_the_server() -> None:
-    async with started("hang-in-call") as (server, _):
-        controller = AbortController()
-        calling = asyncio.ensure_future(server.call("work", {}, signal=controller.signal))
-        await asyncio.sleep(0)
-        controller.abort()
-        with pytest.raises(Aborted):
-            await calling
-        await until(lambda: "cancelled" in server.log)
 
 
 async def test_an_abort_ends_a_call_at_once_even_if_the_server_reads_nothing() -> None:
@@ -158,16 +151,6 @@ async def test_a_server_that_never_reads_is_disconnected_before_it_takes_the_mem
     async with started("deaf", grace_seconds=0.05, unread_bytes=1_000_000) as (server, _):
         with pytest.raises(McpFailure, match="does not read its input"):
             await asyncio.gather(*(server.call("work", {"text": "x" * 500_000}) for _ in range(5)))
-
-
-async def test_cancelling_the_caller_cancels_the_call() -> None:
-    async with started("hang-in-call") as (server, _):
-        calling = asyncio.ensure_future(server.call("work", {}))
-        await asyncio.sleep(0.02)
-        calling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calling
-        await until(lambda: "cancelled" in server.log)
 
 
 # ----------------------------------------------------------------------------------------------- nothing is left behind

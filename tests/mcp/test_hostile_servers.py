@@ -40,16 +40,19 @@ async def longest_wait() -> AsyncIterator[list[float]]:
         gc.enable()
 
 
-async def test_an_endless_line_disconnects() -> None:
-    async with started("flood-line", message_bytes=1_000_000, grace_seconds=0.05) as (server, _):
-        assert (server.state, server.error) == ("failed", "a line on its stdout is longer than 1 MB")
-
-
-async def test_a_flood_of_garbage_disconnects_and_is_not_tried_again() -> None:
-    async with started("flood-garbage", restarts=5, grace_seconds=0.05) as (server, _):
-        assert server.error == "20 lines in a row on its stdout are not messages of the protocol"
-        assert len(server.log) == 20
-        assert server.log[0] == "not a message: this is not JSON"
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("flood-line", "a line on its stdout is longer than 1 MB"),
+        ("flood-garbage", "20 lines in a row on its stdout are not messages of the protocol"),
+        ("unknown-version", "Unsupported protocol version from the server: 1999-01-01"),
+    ],
+)
+async def test_a_server_beyond_the_protocol_is_disconnected_and_not_tried_again(mode: str, error: str) -> None:
+    async with started(mode, message_bytes=1_000_000, restarts=5, grace_seconds=0.05) as (server, _):
+        assert (server.state, server.error, server.retry_seconds) == ("failed", error, None)
+        if mode == "flood-garbage":
+            assert list(server.log) == ["not a message: this is not JSON"] * 20
 
 
 async def test_a_flood_on_stderr_is_cut_and_does_no_harm() -> None:
@@ -67,21 +70,25 @@ async def test_a_few_malformed_frames_are_logged() -> None:
         assert "not a message: 👋 hello, I am a log line" in server.log
 
 
-async def test_answers_for_nobody_are_ignored() -> None:
-    async with started("wrong-ids") as (server, _):
-        assert (await server.call("work", {})).content[0].text == "done"
+@pytest.mark.parametrize(("mode", "texts"), [("wrong-ids", ["done", "done"]), ("twice", ["first", "first"])])
+async def test_answers_for_nobody_and_second_answers_are_ignored(mode: str, texts: list[str]) -> None:
+    async with started(mode) as (server, _):
+        assert [(await server.call("work", {})).content[0].text for _ in range(2)] == texts
 
 
-async def test_the_first_of_two_answers_counts() -> None:
-    async with started("twice") as (server, _):
-        assert [(await server.call("work", {})).content[0].text for _ in range(2)] == ["first", "first"]
-
-
-async def test_a_malformed_answer_fails_its_call_at_once() -> None:
-    async with started("malformed-answer") as (server, _):
-        with pytest.raises(McpFailure, match="bad: the answer is malformed"):
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("malformed-answer", "bad: the answer is malformed"),
+        ("fairly-big-result", "bad: the answer is larger than 1 MB"),
+        ("escaped-error", "bad: red<U+202E> did not work"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_fails_its_call_only(mode: str, said: str) -> None:
+    async with started(mode, result_bytes=1_000_000) as (server, _):
+        with pytest.raises(McpFailure) as raised:
             await server.call("work", {})
-        assert server.state == "connected"
+        assert (str(raised.value), server.state) == (said, "connected")
 
 
 async def test_unreadable_parts_of_a_result_do_not_spoil_the_others() -> None:
@@ -141,13 +148,6 @@ async def test_a_large_result_does_not_hold_up_the_event_loop() -> None:
     assert longest[0] < 0.5
 
 
-async def test_a_result_beyond_the_limit_fails() -> None:
-    async with started("fairly-big-result", result_bytes=1_000_000) as (server, _):
-        with pytest.raises(McpFailure, match="bad: the answer is larger than 1 MB"):
-            await server.call("work", {})
-        assert server.state == "connected"
-
-
 async def test_no_text_of_a_server_has_control_characters() -> None:
     async with started("escapes") as (server, _):
         offers = server.offers
@@ -161,19 +161,6 @@ async def test_no_text_of_a_server_has_control_characters() -> None:
         assert not CONTROL & set("".join(server.log))
 
 
-async def test_an_error_of_a_server_has_no_control_characters() -> None:
-    async with started("escaped-error") as (server, _):
-        with pytest.raises(McpFailure) as raised:
-            await server.call("work", {})
-        assert str(raised.value) == "bad: red<U+202E> did not work"
-
-
-async def test_an_unknown_protocol_version_disconnects() -> None:
-    async with started("unknown-version", restarts=5) as (server, _):
-        assert server.state == "failed"
-        assert server.error == "Unsupported protocol version from the server: 1999-01-01"
-
-
 async def test_programs_are_asked_for_the_stateless_protocol_only_on_request() -> None:
     async with started("work") as (server, _):
         assert server.offers.protocol == "2025-11-25"
@@ -183,14 +170,9 @@ async def test_programs_are_asked_for_the_stateless_protocol_only_on_request() -
         assert list(server.log) == ["unknown method server/discover"]
 
 
-async def test_a_list_without_an_end_is_cut() -> None:
-    async with started("endless-pages", pages=5) as (server, _):
-        assert [tool.name for tool in server.offers.tools] == [f"tool_{number}" for number in range(5)]
-
-
-async def test_more_tools_than_allowed_are_counted() -> None:
+async def test_a_list_without_an_end_is_cut_and_more_tools_than_allowed_are_counted() -> None:
     async with started("endless-pages", pages=5, tools=3) as (server, _):
-        assert len(server.offers.tools) == 3
+        assert [tool.name for tool in server.offers.tools] == ["tool_0", "tool_1", "tool_2"]
         assert server.offers.refused == (("2 tools", "a server may have 3"),)
 
 

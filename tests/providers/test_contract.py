@@ -246,38 +246,12 @@ async def test_transient_errors_are_retried(rig: MakeRig, status: int) -> None:
 
 
 @over_all
-async def test_a_html_page_is_never_shown(rig: MakeRig) -> None:
-    made = await rig(
-        fails(502, body="<html><body>Bad Gateway</body></html>", repeat=True), policy=RetryPolicy(max_retries=0)
-    )
-    told = failure(await made.ask())
-    assert "<" not in told.message + told.detail
-    assert "502" in told.message
-
-
-@over_all
-async def test_x_should_retry_is_obeyed(rig: MakeRig) -> None:
-    made = await rig(fails(503, headers={"x-should-retry": "false"}))
-    assert kinds(await made.ask()) == ["Failed"]
-
-
-@over_all
 async def test_529_three_times_brings_the_fallback_model(rig: MakeRig) -> None:
     made = await rig(fails(529, repeat=3), "x")
     events = await made.ask(fallback_models=("claude-haiku-5-5",))
     assert kinds(events) == ["Waiting", "Waiting", "FellBack", *TEXT]
     assert next(item for item in events if isinstance(item, FellBack)).to_model == "claude-haiku-5-5"
     assert made.bodies()[-1]["model"] == "claude-haiku-5-5"
-
-
-@over_all
-async def test_400_is_reported_with_the_servers_message_and_the_request_id(rig: MakeRig) -> None:
-    made = await rig(fails(400, "messages: something odd"))
-    told = failure(await made.ask())
-    assert (told.kind, told.status) == (FailureKind.INVALID_REQUEST, 400)
-    assert "something odd" in told.message
-    assert told.request_id
-    assert told.request_id in told.message
 
 
 @over_http
@@ -301,24 +275,30 @@ async def test_a_refused_key_is_not_retried_and_its_source_is_named(
 
 
 @over_all
-async def test_404_names_the_model_and_how_to_change_it(rig: MakeRig) -> None:
-    made = await rig(fails(404, "model: nonesuch"))
-    told = failure(await made.ask(model="nonesuch"))
-    assert told.kind is FailureKind.UNKNOWN_MODEL
-    assert "'nonesuch'" in told.message
-    assert "--model" in told.message
-
-
-@over_all
 @pytest.mark.parametrize(
-    "refusal",
-    [fails(413, "Request exceeds the maximum size"), fails(400, "prompt is too long: 9 tokens > 8 maximum")],
-    ids=["413", "400"],
+    ("refusal", "kind", "words"),
+    [
+        (fails(400, "messages: something odd"), FailureKind.INVALID_REQUEST, ("something odd", "(request id ")),
+        (fails(404, "model: opus"), FailureKind.UNKNOWN_MODEL, ("'claude-opus-5-5'", "--model")),
+        (fails(413, "Request exceeds the maximum size"), FailureKind.PROMPT_TOO_LONG, ("/compact",)),
+        (fails(400, "prompt is too long: 9 tokens > 8 maximum"), FailureKind.PROMPT_TOO_LONG, ("/compact",)),
+        (fails(503, headers={"x-should-retry": "false"}), FailureKind.SERVER, ("503",)),
+        (
+            fails(502, body="<html>Bad Gateway</html>", headers={"x-should-retry": "false"}),
+            FailureKind.SERVER,
+            ("502",),
+        ),
+    ],
+    ids=["400", "404", "413", "too long", "x-should-retry", "html"],
 )
-async def test_a_too_long_prompt_is_not_retried(rig: MakeRig, refusal: Any) -> None:
+async def test_a_refusal_that_no_retry_helps_is_explained(
+    rig: MakeRig, refusal: Any, kind: FailureKind, words: tuple[str, ...]
+) -> None:
     made = await rig(refusal)
-    assert failure(await made.ask()).kind is FailureKind.PROMPT_TOO_LONG
-    assert len(made.bodies()) == 1
+    told = failure(await made.ask())
+    assert (told.kind, len(made.bodies())) == (kind, 1)
+    assert all(word in told.message for word in words), told.message
+    assert "<" not in told.message + told.detail
 
 
 @over_all

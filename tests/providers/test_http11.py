@@ -162,24 +162,6 @@ async def test_a_connection_that_was_unused_for_long_is_not_used_again(monkeypat
         assert server.connections == 2
 
 
-async def test_closing_an_unread_response_closes_the_connection() -> None:
-    async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", plain(b"two")) as (server, client):
-        response = await client.send("POST", "/", {}, b"{}")
-        assert await anext(response.aiter_bytes()) == b"abc"
-        await response.aclose()
-        await server.closed.wait()
-        assert (await posted(client), server.connections) == (b"two", 2)
-
-
-async def test_cancelling_a_request_closes_the_connection() -> None:
-    async with serving(b"HTTP/1.1 200 OK\r\n") as (server, client):
-        task = asyncio.create_task(posted(client))
-        while not server.requests:
-            await asyncio.sleep(0)
-        await cancel_and_wait([task])
-        await server.closed.wait()
-
-
 async def test_responses_before_the_final_one_are_skipped() -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
     async with serving(early + plain(b"one")) as (_server, client):
@@ -364,15 +346,3 @@ async def test_broken_certificate_authorities_fail_the_request_but_not_the_warm_
     with pytest.raises(TransportFailure):
         await anext(transport.events({"model": "m", "messages": []}, (), AbortController().signal))
     await transport.aclose()
-
-
-def test_a_folder_of_certificate_authorities_that_cannot_be_listed_counts_as_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_folder: Path) -> None:
-        raise PermissionError
-
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    assert http11._authorities() == (None, None)

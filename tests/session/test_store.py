@@ -22,6 +22,7 @@ from agentcli.core.events import (
     AgentFinished,
     BackgroundChanged,
     BlockFinished,
+    Event,
     MessageAppended,
     NoticeRaised,
     ReplyTombstoned,
@@ -33,7 +34,7 @@ from agentcli.session import journal
 from agentcli.session.base import SessionBusy, SessionExists, SessionTooNew, Store, make_private_dir, project_key
 from agentcli.session.find import describe_session
 from agentcli.session.history import NOT_KEPT, TEXT_LIMIT
-from agentcli.session.load import UNFINISHED, load_session, read_records
+from agentcli.session.load import UNFINISHED, LoadedSession, load_session, read_records
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
 from tests.support.agent_events import agent_end, agent_start, agent_work
@@ -65,6 +66,24 @@ def notices(store: Store) -> list[str]:
     while (notice := store.take_notice()) is not None:
         found.append(notice)
     return found
+
+
+def saved(folder: Path, *events: Event) -> Path:
+    """The file of a session with these events."""
+    store = SessionStore.create(workplace(folder), SESSION_ID)
+    for event in events:
+        store.record(event)
+    store.close()
+    return file_of(store)
+
+
+def resumed(folder: Path, path: Path, *events: Event) -> tuple[LoadedSession, list[str]]:
+    """Resume a session and record more; returns what was loaded, and the notices."""
+    store, loaded = SessionStore.resume(workplace(folder, first_id=1_000), path)
+    for event in events:
+        store.record(event)
+    store.close()
+    return loaded, notices(store)
 
 
 def texts(path: Path) -> list[str]:
@@ -123,75 +142,44 @@ def test_lines_have_the_fields_that_other_programs_expect(tmp_path: Path) -> Non
 
 
 def test_completed_blocks_are_on_disk_before_the_message_ends(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    for event in (prompt("p"), block(call("a")), block(call("b"), index=1), finished("a", "done")):
-        store.record(event)
-    loaded = load_session(file_of(store)).messages
-    store.close()
+    path = saved(tmp_path, prompt("p"), block(call("a")), block(call("b"), index=1), finished("a", "done"))
+    loaded = load_session(path).messages
     assert [message.role for message in loaded] == ["user", "assistant", "user"]
     assert [use.id for use in loaded[1].tool_uses] == ["a", "b"]
-    first, second = loaded[2].tool_results
-    assert (first.text, first.is_error) == ("done", False)
-    assert (second.text, second.is_error) == (UNFINISHED, True)
+    assert [(found.text, found.is_error) for found in loaded[2].tool_results] == [("done", False), (UNFINISHED, True)]
 
 
-def test_a_reply_that_a_crash_left_with_only_thinking_is_dropped_and_thinking_at_an_end_is_cut(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(prompt("p"))
-    store.record(block(ThinkingBlock("hm", "sig")))
-    assert texts(file_of(store)) == ["p"]
-    store.record(block(TextBlock("so"), index=1))
-    store.record(block(ThinkingBlock("more", "sig"), index=2))
-    loaded = load_session(file_of(store)).messages
-    assert loaded[1].content == (ThinkingBlock("hm", "sig"), TextBlock("so"))
-    store.close()
+@pytest.mark.parametrize(("kept", "blocks"), [(0, 1), (2, 3)])
+def test_thinking_at_the_end_of_a_reply_that_a_crash_left_is_dropped(tmp_path: Path, kept: int, blocks: int) -> None:
+    content = (ThinkingBlock("hm", "sig"), TextBlock("so"), ThinkingBlock("more", "sig"))
+    path = saved(tmp_path, prompt("p"), *(block(each, index=at) for at, each in enumerate(content[:blocks])))
+    assert [message.content for message in load_session(path).messages[1:]] == ([content[:kept]] if kept else [])
 
 
 def test_a_tombstone_removes_the_reply_and_its_results_from_the_chain(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    for event in (
-        prompt("p"),
-        block(call("a"), "reply-1"),
-        finished("a", "void"),
-        ReplyTombstoned(message_id="reply-1", reason="broken"),
-        block(TextBlock("again"), "reply-1"),
-    ):
-        store.record(event)
-    store.close()
-    assert texts(file_of(store)) == ["p", "again"]
-    last = list(read_records(file_of(store)))[-1]
-    assert last["parentUuid"] == "prompt-1"
+    void = ReplyTombstoned(message_id="reply-1", reason="broken")
+    path = saved(tmp_path, prompt("p"), block(call("a")), finished("a", "void"), void, block(TextBlock("again")))
+    assert texts(path) == ["p", "again"]
+    assert list(read_records(path))[-1]["parentUuid"] == "prompt-1"
 
 
-def test_events_of_sub_agents_and_of_no_lasting_interest_are_not_kept(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(MessageAppended(agent="sub", message=prompt("x").message))
-    assert not file_of(store).exists()
-    store.close()
+def test_events_of_sub_agents_alone_make_no_file(tmp_path: Path) -> None:
+    assert not saved(tmp_path, MessageAppended(agent="sub", message=prompt("x").message)).exists()
 
 
 def test_of_a_sub_agent_its_start_and_its_end_are_kept(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(prompt("p"))
     started, ended = agent_start("explore-1", "toolu_1"), agent_end("explore-1", "toolu_1", text="x" * (2 * TEXT_LIMIT))
-    for event in (started, *agent_work("explore-1"), ended):
-        store.record(event)
-    store.close()
-    _prompt, first, last = load_session(file_of(store)).history
+    path = saved(tmp_path, prompt("p"), started, *agent_work("explore-1"), ended)
+    _prompt, first, last = load_session(path).history
     assert first == started
     assert isinstance(last, AgentFinished)
-    assert last.agent == "explore-1"
-    assert last.text.endswith(NOT_KEPT)
+    assert (last.agent, last.text.endswith(NOT_KEPT)) == ("explore-1", True)
 
 
 @pytest.mark.parametrize("structured", [{(1, 2): 3}, {"path": Path("/x")}, {1, 2}])
 def test_invalid_structured_data_never_loses_the_tool_result(tmp_path: Path, structured: Any) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(prompt("p"))
-    store.record(block(call()))
-    store.record(replace(finished(), structured=structured))
-    store.close()
-    assert load_session(file_of(store)).messages[-1].content == (finished().result,)
+    path = saved(tmp_path, prompt("p"), block(call()), replace(finished(), structured=structured))
+    assert load_session(path).messages[-1].content == (finished().result,)
 
 
 def test_titles_context_and_redactions_come_back(tmp_path: Path) -> None:
@@ -211,52 +199,36 @@ def test_titles_context_and_redactions_come_back(tmp_path: Path) -> None:
     assert sum(record["type"] == "system-context" for record in read_records(file_of(store))) == 1
 
 
-def background(status: str, summary: str = "") -> BackgroundChanged:
-    return BackgroundChanged(task_id="bash_1", status=status, command="make", summary=summary)
-
-
 def test_the_end_of_a_background_command_is_recorded_and_shown_again(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    changes = [background("running"), background("failed", "exit code 4")]
-    for event in (prompt("p"), *changes):
-        store.record(event)
-    store.close()
-    loaded = load_session(file_of(store))
+    started = BackgroundChanged(task_id="bash_1", status="running", command="make", summary="")
+    changes = [started, replace(started, status="failed", summary="exit code 4")]
+    loaded = load_session(saved(tmp_path, prompt("p"), *changes))
     assert loaded.background == {"bash_1": {"command": "make", "status": "failed", "summary": "exit code 4"}}
     assert [event for event in loaded.history if isinstance(event, BackgroundChanged)] == changes
 
 
 @pytest.mark.parametrize("character", ["x", "ä", "\U0001f600"])
 def test_the_beginning_of_a_very_long_output_is_kept(tmp_path: Path, character: str) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     fits = "y" * TEXT_LIMIT
-    for event in (prompt("p"), NoticeRaised(text=character * 2_000_000, code="command"), NoticeRaised(text=fits)):
-        store.record(event)
-    store.close()
-    assert file_of(store).stat().st_size < 4 * TEXT_LIMIT
-    cut, whole = [event.text for event in load_session(file_of(store)).history if isinstance(event, NoticeRaised)]
+    path = saved(tmp_path, prompt("p"), NoticeRaised(text=character * 2_000_000), NoticeRaised(text=fits))
+    assert path.stat().st_size < 4 * TEXT_LIMIT
+    cut, whole = [event.text for event in load_session(path).history if isinstance(event, NoticeRaised)]
     kept, note = cut.split("\n\n")
-    assert (note, set(kept)) == (NOT_KEPT, {character})
+    assert (note, set(kept), whole) == (NOT_KEPT, {character}, fits)
     assert TEXT_LIMIT - 4 < len(kept.encode()) <= TEXT_LIMIT
-    assert whole == fits
 
 
 def test_lines_of_unknown_types_are_kept(tmp_path: Path) -> None:
-    path = file_of(saved := SessionStore.create(workplace(tmp_path), SESSION_ID))
-    saved.record(prompt("first"))
-    saved.close()
+    path = saved(tmp_path, prompt("first"))
     unknown: list[dict[str, Any]] = [
-        {"type": "tag", "tag": "t"},
         {"type": "custom-title", "customTitle": "theirs"},
         {"type": "from-the-future", "message": 5},
         {"type": "user", "uuid": "6", "isSidechain": True, "message": {"role": "user", "content": "elsewhere"}},
     ]
     before = path.read_text() + "".join(json.dumps(line) + "\n" for line in unknown)
     path.write_text(before)
-    store, loaded = SessionStore.resume(workplace(tmp_path), path)
+    loaded, _notices = resumed(tmp_path, path, prompt("mine"))
     assert ([message.text for message in loaded.messages], loaded.title, loaded.skipped) == (["first"], "theirs", 0)
-    store.record(prompt("mine"))
-    store.close()
     assert path.read_text().startswith(before)
     assert texts(path) == ["first", "mine"]
 
@@ -326,19 +298,14 @@ def test_a_used_or_invalid_id_is_refused_with_advice(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_can_be_read_and_forked_but_not_added_to(tmp_path: Path) -> None:
-    place = workplace(tmp_path)
-    store = SessionStore.create(place, SESSION_ID)
-    store.record(prompt("p"))
-    store.close()
-    path = file_of(store)
+    path = saved(tmp_path, prompt("p"))
     path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
     before = path.read_bytes()
     with pytest.raises(SessionTooNew, match="--fork-session"):
-        SessionStore.resume(place, path)
-    assert load_session(path).too_new
-    fork, loaded = SessionStore.fork(place, path, OTHER_ID)
-    assert [message.text for message in loaded.messages] == ["p"]
+        SessionStore.resume(workplace(tmp_path), path)
+    fork, loaded = SessionStore.fork(workplace(tmp_path), path, OTHER_ID)
     fork.close()
+    assert (loaded.too_new, [message.text for message in loaded.messages]) == (True, ["p"])
     assert path.read_bytes() == before
     assert not load_session(file_of(fork)).too_new
 
@@ -494,71 +461,39 @@ def test_a_session_file_removed_under_us_is_noticed(tmp_path: Path) -> None:
     assert not file_of(store).exists()
 
 
-def test_a_torn_line_is_reported_and_cut_before_the_next_append_and_not_before(tmp_path: Path) -> None:
-    place = workplace(tmp_path)
-    store = SessionStore.create(place, SESSION_ID)
-    store.record(prompt("one", "1"))
-    store.close()
-    path = file_of(store)
+@pytest.mark.parametrize(
+    ("tail", "is_torn"), [(b'{"type":"user","uu', True), (b'{"type":"custom-title","customTitle":"x"}', False)]
+)
+def test_a_torn_line_is_reported_once_and_cut_and_a_line_without_its_newline_is_kept(
+    tmp_path: Path, tail: bytes, is_torn: bool
+) -> None:
+    path = saved(tmp_path, prompt("one", "1"))
     whole = path.read_bytes()
-    path.write_bytes(whole + b'{"type":"user","uu')
-    store, loaded = SessionStore.resume(place, path)
-    assert loaded.torn
-    assert "incomplete" in notices(store)[0]
-    assert path.read_bytes() != whole
-    store.record(prompt("two", "2"))
-    store.close()
-    assert path.read_bytes().startswith(whole + b'{"type":"resume"')
-    again, loaded = SessionStore.resume(place, path)
-    again.close()
-    assert not loaded.torn
-    assert notices(again) == []
-    assert texts(path) == ["one", "two"]
-
-
-def test_a_line_that_lacks_only_its_newline_is_kept(tmp_path: Path) -> None:
-    place = workplace(tmp_path)
-    store = SessionStore.create(place, SESSION_ID)
-    store.record(prompt("one", "1"))
-    store.close()
-    path = file_of(store)
-    path.write_bytes(path.read_bytes()[:-1])
-    store, loaded = SessionStore.resume(place, path)
-    assert not loaded.torn
-    store.record(prompt("two", "2"))
-    store.close()
-    assert texts(path) == ["one", "two"]
-    assert load_session(path).skipped == 0
+    path.write_bytes(whole + tail)
+    loaded, said = resumed(tmp_path, path, prompt("two", "2"))
+    assert (loaded.torn, ["incomplete" in notice for notice in said]) == (is_torn, [True] if is_torn else [])
+    assert path.read_bytes().startswith(whole + (b"" if is_torn else tail + b"\n") + b'{"type":"resume"')
+    loaded, said = resumed(tmp_path, path)
+    assert (loaded.torn, loaded.skipped, said, texts(path)) == (False, 0, [], ["one", "two"])
 
 
 def test_a_line_that_another_program_adds_after_loading_is_not_cut(tmp_path: Path) -> None:
-    place = workplace(tmp_path)
-    store = SessionStore.create(place, SESSION_ID)
-    store.record(prompt("one", "1"))
-    store.close()
-    path = file_of(store)
+    path = saved(tmp_path, prompt("one", "1"))
     with path.open("ab") as file:
         file.write(b'{"torn')
-    store, _loaded = SessionStore.resume(place, path)
+    store, _loaded = SessionStore.resume(workplace(tmp_path), path)
     with path.open("ab") as file:
         file.write(b'\n{"type":"custom-title","customTitle":"theirs"}\n')
     store.record(prompt("two", "2"))
     store.close()
-    loaded = load_session(path)
-    assert (loaded.title, [message.text for message in loaded.messages]) == ("theirs", ["one", "two"])
+    assert (load_session(path).title, texts(path)) == ("theirs", ["one", "two"])
 
 
 def test_a_record_behind_a_run_of_zeros_is_found(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(prompt("one", "1"))
-    store.record(prompt("two", "2"))
-    store.close()
-    path = file_of(store)
+    path = saved(tmp_path, prompt("one", "1"), prompt("two", "2"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1] + b"\0" * 5000 + lines[2] + b"\0" * 100)
-    loaded = load_session(path)
-    assert [message.text for message in loaded.messages] == ["one", "two"]
-    assert loaded.torn
+    assert (texts(path), load_session(path).torn) == (["one", "two"], True)
 
 
 def test_the_store_without_recording_has_the_same_interface() -> None:
@@ -595,10 +530,3 @@ def test_the_user_context_comes_back_as_it_was_also_in_a_fork(tmp_path: Path) ->
     fork, forked = SessionStore.fork(workplace(tmp_path), file_of(store), OTHER_ID)
     fork.close()
     assert forked.user_contexts == load_session(file_of(fork)).user_contexts == contexts
-
-
-def test_a_session_begun_without_a_user_context_has_none(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.record(prompt("hello"))
-    store.close()
-    assert load_session(file_of(store)).user_contexts == {}

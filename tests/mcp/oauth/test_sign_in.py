@@ -14,13 +14,14 @@ from agentcli.mcp import sign_in as sign_in_module
 from agentcli.mcp.configuration import OAuthConfig, ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import ServerRequests
-from agentcli.mcp.server import McpServer
+from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.sign_in import RedirectListener
 from tests.core.test_browser import opener
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import AuthorizationServer, browse
 
 pytestmark = pytest.mark.anyio
+FAR = "https://example.com/mcp"
 
 
 @on_bench
@@ -52,12 +53,6 @@ async def test_the_user_signs_in_with_a_client_that_registers_itself(bench: Sign
     assert registered["token_endpoint_auth_method"] == "none"
     assert urlsplit(asked["redirect_uri"]).hostname == "127.0.0.1"
     assert bench.authorization.token_requests[0]["resource"] == bench.protected.endpoint
-
-
-@on_bench
-async def test_a_sign_in_needs_no_earlier_connection(bench: SignInBench) -> None:
-    await bench.connected()
-    assert bench.protected.tokens[0] == ""
 
 
 @on_bench
@@ -311,31 +306,20 @@ async def test_only_the_first_answer_counts_and_a_huge_request_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "state", "said"),
     [
-        ServerConfig("a", "stdio", command="/bin/true"),
-        ServerConfig("a", "http", url="https://example.com/mcp", headers={"authorization": "Bearer mine"}),
-        ServerConfig("a", "http", url="https://example.com/mcp", headers_helper="print-headers"),
+        (ServerConfig("a", "stdio", command="/bin/true"), "waiting", "has no sign-in"),
+        (ServerConfig("a", "http", url=FAR, headers={"authorization": "Bearer mine"}), "waiting", "has no sign-in"),
+        (ServerConfig("a", "http", url=FAR, headers_helper="print-headers"), "waiting", "has no sign-in"),
+        (ServerConfig("a", "http", url="http://example.com/mcp"), "waiting", "not encrypted"),
+        (ServerConfig("a", "http", url=FAR), "unapproved", "not approved"),
     ],
 )
-async def test_servers_with_other_credentials_have_no_sign_in(tmp_path: Path, config: ServerConfig) -> None:
-    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests())
-    assert not server.signs_in
-    with pytest.raises(McpFailure, match="has no sign-in"):
-        await server.sign_in(lambda _address: None)
-
-
-async def test_a_server_without_encryption_gets_no_token(tmp_path: Path) -> None:
-    config = ServerConfig("a", "http", url="http://example.com/mcp")
-    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests())
-    with pytest.raises(McpFailure, match="not encrypted"):
-        await server.sign_in(lambda _address: None)
-
-
-async def test_a_server_that_is_not_approved_is_not_signed_in_to(tmp_path: Path) -> None:
-    config = ServerConfig("a", "http", url="https://example.com/mcp")
-    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests(), state="unapproved")
-    with pytest.raises(McpFailure, match="not approved"):
+async def test_servers_that_nobody_can_sign_in_to(
+    tmp_path: Path, config: ServerConfig, state: ServerState, said: str
+) -> None:
+    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests(), state=state)
+    with pytest.raises(McpFailure, match=said):
         await server.sign_in(lambda _address: None)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agentcli.config.credentials import Vault
-from agentcli.core.errors import CredentialError
 from agentcli.mcp import authorization
 from agentcli.mcp.authorization import TokenGrant, TokenStore
 from tests.support.tables import each_row
@@ -83,14 +82,6 @@ def test_a_broken_entry_is_none(text: str) -> None:
 
 def test_unknown_fields_of_a_later_version_are_ignored() -> None:
     assert TokenGrant.from_text(GRANT.to_text().replace('{"name"', '{"new": 1, "name"')) == GRANT
-
-
-async def test_a_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
-    store = TokenStore(tmp_path, without_keyring)
-    await store.keep(GRANT)
-    (tmp_path / "mcp-tokens.json").chmod(0o644)
-    with pytest.raises(CredentialError, match="Other users can read"):
-        await store.find("files", ADDRESS)
 
 
 async def test_one_server_is_refreshed_at_a_time_and_others_meanwhile(
