@@ -44,29 +44,28 @@ class Keyring:
         self._library = library
 
     def read(self, name: str) -> str | None:
-        try:
-            secret = self._library.get_password(SERVICE, name)
-        except Exception as error:  # noqa: BLE001 -- each system's keyring has exceptions of its own
-            raise _unusable(error) from None
+        secret = self._call("get_password", name)
         return secret if isinstance(secret, str) else None
 
     def keep(self, name: str, secret: str) -> None:
-        try:
-            self._library.set_password(SERVICE, name, secret)
-            kept = self._library.get_password(SERVICE, name)
-        except Exception as error:  # noqa: BLE001 -- as above
-            raise _unusable(error) from None
-        if kept != secret:
+        self._call("set_password", name, secret)
+        if self.read(name) != secret:
             raise CredentialError("The system keyring accepted the key but did not return it.")
 
     def forget(self, name: str) -> None:
         """Remove an entry, if it exists."""
-        if self.read(name) is None:
-            return
+        if self.read(name) is not None:
+            self._call("delete_password", name)
+
+    def _call(self, function: str, *arguments: str) -> object:
         try:
-            self._library.delete_password(SERVICE, name)
-        except Exception as error:  # noqa: BLE001 -- as above
-            raise _unusable(error) from None
+            return getattr(self._library, function)(SERVICE, *arguments)
+        except Exception as error:  # noqa: BLE001 -- each system's keyring has exceptions of its own
+            # Only the type of the error: a backend's message may quote the secret.
+            raise CredentialError(
+                f"The system keyring is not available ({type(error).__name__}). Unlock it and try again, "
+                "or set ANTHROPIC_API_KEY."
+            ) from None
 
 
 def system_vault() -> Vault | None:
@@ -79,14 +78,6 @@ def system_vault() -> Vault | None:
     except Exception:  # noqa: BLE001 -- a keyring that cannot be inspected is not used
         return None
     return Keyring(library) if isinstance(priority, int | float) and priority >= _MIN_PRIORITY else None
-
-
-def _unusable(error: Exception) -> CredentialError:
-    # Only the type of the error: a backend's message may quote the secret.
-    return CredentialError(
-        f"The system keyring is not available ({type(error).__name__}). Unlock it and try again, "
-        "or set ANTHROPIC_API_KEY."
-    )
 
 
 FILE_NAME = "credentials.json"
@@ -233,13 +224,7 @@ def _read_safely(path: Path, command: str) -> bytes | None:
                 f"Other users can read {path}, so it is not used. Make it private: chmod 600 {path} "
                 "(and create a new key if others use this machine)."
             )
-        return _read_whole(descriptor)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(_MAX_BYTES)
     finally:
         os.close(descriptor)
-
-
-def _read_whole(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, _MAX_BYTES):
-        pieces.append(piece)
-    return b"".join(pieces)

@@ -224,6 +224,26 @@ def locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def read_entries(path: Path | None, key: str, max_bytes: int) -> dict[str, Any]:
+    """The object `key` of a JSON file of the state folder; empty if there is no usable file."""
+    try:
+        document = parse_json(read_bounded(path, max_bytes) or b"{}") if path is not None else {}
+    except ValueError:
+        return {}
+    found = document.get(key) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def changing_entries(path: Path, key: str, max_bytes: int) -> Iterator[dict[str, Any]]:
+    """Read the object `key` of a JSON file of the state folder, and write it after the block. Raises `OSError`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(path):
+        entries = read_entries(path, key, max_bytes)
+        yield entries
+        replace_file(path, json.dumps({"version": 1, key: entries}, indent=1).encode(), 0o600)
+
+
 def replace_file(path: Path, data: bytes, mode: int) -> None:
     """Replace the content: write a temporary file, sync it, rename it. The folder must exist. Follows a link.
 

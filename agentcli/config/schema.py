@@ -52,6 +52,18 @@ class Key:
         return self.choices.index(value) if self.choices else float(value)
 
 
+def _text(name: str, doc: str, default: str | None = None, **further: Any) -> Key:
+    return Key(name, "text", doc, default, **further)
+
+
+def _integer(name: str, doc: str, default: int | None = None, **further: Any) -> Key:
+    return Key(name, "integer", doc, default, **further)
+
+
+def _number(name: str, doc: str, default: float | None = None, **further: Any) -> Key:
+    return Key(name, "number", doc, default, **further)
+
+
 def _switch(name: str, doc: str, default: bool, **further: Any) -> Key:
     return Key(name, "boolean", doc, default, **further)
 
@@ -67,8 +79,8 @@ def _map(name: str, kind: Kind, doc: str, **further: Any) -> Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("model", "text", "The model that answers."),
-    Key("smallModel", "text", "The model for background tasks such as summaries."),
+    _text("model", "The model that answers."),
+    _text("smallModel", "The model for background tasks such as summaries."),
     Key(
         "fallbackModels",
         "texts",
@@ -76,89 +88,64 @@ KEYS: tuple[Key, ...] = (
         default=(),
         aliases=("fallbackModel",),
     ),
-    Key(
+    _text(
         "effort",
-        "text",
         "How much effort the model spends on an answer.",
         choices=("low", "medium", "high", "xhigh", "max", "auto"),
     ),
     Key("fastMode", "boolean", "Higher speed at a higher price, for models that have it.", repository="no"),
-    Key("advisorModel", "text", "A second model that the first one may consult during a reply, on the API's side."),
-    Key("thinking", "text", "Whether the model thinks before it answers.", choices=("adaptive", "enabled", "disabled")),
-    Key("maxThinkingTokens", "integer", "Token budget for thinking when it is `enabled`.", minimum=0),
-    Key("maxOutputTokens", "integer", "Initial output token limit; raised when an answer needs more.", minimum=1),
-    Key(
+    _text("advisorModel", "A second model that the first one may consult during a reply, on the API's side."),
+    _text("thinking", "Whether the model thinks before it answers.", choices=("adaptive", "enabled", "disabled")),
+    _integer("maxThinkingTokens", "Token budget for thinking when it is `enabled`.", minimum=0),
+    _integer("maxOutputTokens", "Initial output token limit; raised when an answer needs more.", minimum=1),
+    _text(
         "provider",
-        "text",
         "How requests are sent: `auto` (to the API, or from a script if one is given), `wire` (to the API), "
         "`sdk` (to the API with the anthropic package), `scripted`, or the name of a plugin's provider.",
-        default="auto",
+        "auto",
         repository="no",
     ),
-    Key(
+    _text(
         "platform",
-        "text",
         "The API provider.",
-        default="anthropic",
+        "anthropic",
         choices=("anthropic", "bedrock", "vertex", "foundry"),
         repository="no",
     ),
-    Key("baseUrl", "text", "Base URL of a server with the Messages API.", repository="no"),
-    Key("apiKeyHelper", "text", "A command that prints the API key.", repository="no"),
-    Key("maxRetries", "integer", "How often a failed request is retried.", default=10, minimum=0, maximum=100),
-    Key(
-        "streamIdleTimeout",
-        "number",
-        "Seconds without data after which a reply counts as stalled.",
-        default=90.0,
-        minimum=1,
-    ),
-    Key(
-        "requestDeadline",
-        "number",
-        "Seconds after which a request without content is aborted.",
-        default=600.0,
-        minimum=1,
-    ),
-    Key(
+    _text("baseUrl", "Base URL of a server with the Messages API.", repository="no"),
+    _text("apiKeyHelper", "A command that prints the API key.", repository="no"),
+    _integer("maxRetries", "How often a failed request is retried.", 10, minimum=0, maximum=100),
+    _number("streamIdleTimeout", "Seconds without data after which a reply counts as stalled.", 90.0, minimum=1),
+    _number("requestDeadline", "Seconds after which a request without content is aborted.", 600.0, minimum=1),
+    _text(
         "executor",
-        "text",
         "When tools start: while the reply still streams, or after it.",
-        default="streaming",
+        "streaming",
         choices=("streaming", "batch"),
         applies="now",
     ),
-    Key(
-        "maxToolConcurrency",
-        "integer",
-        "How many read-only tools may run at once.",
-        default=10,
-        minimum=1,
-        maximum=100,
-        applies="now",
+    _integer(
+        "maxToolConcurrency", "How many read-only tools may run at once.", 10, minimum=1, maximum=100, applies="now"
     ),
-    Key("maxAgents", "integer", "How many sub-agents may run at once.", default=10, minimum=1, maximum=50),
-    Key(
+    _integer("maxAgents", "How many sub-agents may run at once.", 10, minimum=1, maximum=50),
+    _text(
         "mcp.toolSearch",
-        "text",
         "How the model finds deferred MCP tools: ToolSearch (`own`) or the API's search (`api`). `off` defers none.",
-        default="own",
+        "own",
         choices=("own", "api", "off"),
         repository="no",
     ),
-    Key(
+    _integer(
         "mcp.directTokens",
-        "integer",
         "Token limit for sending all MCP tools with each request. Above it, tools are deferred.",
-        default=10_000,
+        10_000,
         minimum=0,
         repository="no",
     ),
-    Key(
+    _integer(
         "mcp.maxOutputTokens",
-        "integer",
         "Token limit for one MCP tool result. A larger result is saved to a file.",
-        default=25_000,
+        25_000,
         minimum=100,
         repository="stricter",
     ),
@@ -188,11 +175,10 @@ KEYS: tuple[Key, ...] = (
     _switch(
         "reactiveCompact", "Summarise the conversation once when the API rejects it as too long.", True, applies="now"
     ),
-    Key(
+    _number(
         "autoCompactThreshold",
-        "number",
         "Share of the usable context window at which auto-compaction starts.",
-        default=0.9,
+        0.9,
         minimum=0.1,
         maximum=1,
         applies="now",
@@ -209,21 +195,17 @@ KEYS: tuple[Key, ...] = (
         True,
         applies="now",
     ),
-    Key(
-        "contextWindow",
-        "integer",
-        "The model's context window in tokens, if it is unknown or should be smaller.",
-        minimum=1000,
+    _integer(
+        "contextWindow", "The model's context window in tokens, if it is unknown or should be smaller.", minimum=1000
     ),
     _map("models", "object", "Model data missing in the catalogue: context windows, limits, prices.", repository="no"),
     _list("permissions.allow", "Rules for calls that run without approval.", applies="now"),
     _list("permissions.ask", "Rules for calls that always need approval.", applies="now"),
     _list("permissions.deny", "Rules for calls that are always denied.", applies="now"),
-    Key(
+    _text(
         "permissions.defaultMode",
-        "text",
         "The permission mode to start in.",
-        default="default",
+        "default",
         choices=PERMISSION_MODES,
         repository="stricter",
     ),
@@ -232,11 +214,10 @@ KEYS: tuple[Key, ...] = (
         "Working directories besides the one agentcli was started in.",
         repository="inside",
     ),
-    Key(
+    _text(
         "sandbox.mode",
-        "text",
         "Sandbox for commands. `on`: if available; `strict`: required, without network; `off`: none.",
-        default="on",
+        "on",
         choices=SANDBOX_MODES,
         repository="stricter",
     ),
@@ -256,27 +237,24 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         applies="now",
     ),
-    Key(
+    _integer(
         "sandbox.maxMemoryMb",
-        "integer",
         "Mebibytes of memory that the processes of one command may use together; 0 sets no limit. Default: "
         "three quarters of this machine's memory.",
         minimum=0,
         repository="no",
     ),
-    Key(
+    _integer(
         "sandbox.maxProcesses",
-        "integer",
         "How many processes of one command may run at once; 0 sets no limit.",
-        default=4096,
+        4096,
         minimum=0,
         repository="no",
     ),
-    Key(
+    _integer(
         "sandbox.maxCpuSeconds",
-        "integer",
         "Seconds of processor time that one process of a command may use; 0 sets no limit.",
-        default=43_200,
+        43_200,
         minimum=0,
         repository="no",
     ),
@@ -301,33 +279,26 @@ KEYS: tuple[Key, ...] = (
         'MCP servers: `{"NAME": {"command": "…", "args": ["…"]}}` or `{"NAME": {"type": "http", "url": "…"}}`.',
         applies="now",
     ),
-    Key("systemPrompt", "text", "Replaces the default system prompt."),
-    Key("appendSystemPrompt", "text", "Text added to the system prompt."),
-    Key("outputStyle", "text", "How the model answers: an output style's name; empty for the default.", default=""),
-    Key(
-        "maxTurns",
-        "integer",
-        "Maximum number of model replies per prompt.",
-        minimum=1,
-        repository="stricter",
-        applies="now",
+    _text("systemPrompt", "Replaces the default system prompt."),
+    _text("appendSystemPrompt", "Text added to the system prompt."),
+    _text("outputStyle", "How the model answers: an output style's name; empty for the default.", ""),
+    _integer(
+        "maxTurns", "Maximum number of model replies per prompt.", minimum=1, repository="stricter", applies="now"
     ),
-    Key("maxBudgetUsd", "number", "Maximum cost of a run in dollars.", minimum=0, repository="stricter"),
-    Key(
+    _number("maxBudgetUsd", "Maximum cost of a run in dollars.", minimum=0, repository="stricter"),
+    _number(
         "confirmCostAbove",
-        "number",
         "Ask before changing model, effort, thinking or fast mode if re-reading the context costs this many dollars.",
-        default=0.1,
+        0.1,
         minimum=0,
         repository="no",
         applies="now",
     ),
-    Key(
+    _number(
         "mcp.samplingBudgetUsd",
-        "number",
         "Dollars per session that each MCP server may spend on model replies; 0 allows none. Each reply "
         "needs your approval, unless you allow all of a server's.",
-        default=0.5,
+        0.5,
         minimum=0,
         repository="no",
     ),
@@ -342,11 +313,10 @@ KEYS: tuple[Key, ...] = (
     _switch("context.snip", "Leave out results that a later read or write supersedes.", True),
     _switch("context.microcompact", "Clear old tool results when space is needed.", True),
     _switch("context.collapse", "Summarise old exchanges and finished turns when space is needed.", True),
-    Key(
+    _text(
         "theme",
-        "text",
         "The colours of the terminal app; `auto` follows the terminal's background.",
-        default="auto",
+        "auto",
         repository="no",
         applies="now",
     ),
@@ -358,30 +328,27 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         applies="restart",
     ),
-    Key(
+    _text(
         "exitTranscript",
-        "text",
         "What the terminal app prints on exit: the last prompt and answer, everything or nothing.",
-        default="last",
+        "last",
         choices=("last", "all", "none"),
         repository="no",
         applies="now",
     ),
-    Key(
+    _text(
         "repaint",
-        "text",
         "What the terminal app writes for a frame: changed cells, or whole rows if your terminal shows stale cells.",
-        default="changes",
+        "changes",
         choices=("changes", "whole"),
         repository="no",
         applies="restart",
     ),
     _switch("mouse", "Whether the terminal app uses the mouse.", True, repository="no", applies="restart"),
-    Key(
+    _text(
         "notifications",
-        "text",
         "How the terminal app notifies you when its window is not focused.",
-        default="auto",
+        "auto",
         choices=("auto", "bell", "off"),
         repository="no",
         applies="now",

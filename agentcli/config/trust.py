@@ -11,7 +11,6 @@ Only files are read: no program is started to inspect a folder, except git's own
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import SIZE_LIMIT, locked, replace_file
+from agentcli.config.files import SIZE_LIMIT, changing_entries, read_entries
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
 from agentcli.config.trust_effects import MAX_NAMED, named_paths
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.files.bounded_read import Reason, Unread, parse_json, read_bounded
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.files.links import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
@@ -302,23 +301,14 @@ class TrustStore:
         return sorted(Path(name) for name in self._read())
 
     def _read(self) -> dict[str, Any]:
-        try:
-            data = parse_json(read_bounded(self._path, _MAX_STORE_BYTES) or b"{}") if self._path is not None else {}
-            folders = data.get("folders", {})
-        except (ValueError, AttributeError):
-            return {}  # An unreadable file trusts nothing.
-        return folders if isinstance(folders, dict) else {}
+        return read_entries(self._path, "folders", _MAX_STORE_BYTES)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         if self._path is None:
             raise AgentError("Trust cannot be saved: there is no home folder. Use --trust for a single run.")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(self._path):
-                folders = self._read()
+            with changing_entries(self._path, "folders", _MAX_STORE_BYTES) as folders:
                 yield folders
-                data = json.dumps({"version": 1, "folders": folders}, indent=1).encode()
-                replace_file(self._path, data, 0o600)
         except OSError as error:
             raise AgentError(f"Trust cannot be saved: {error.strerror}: {self._path}.") from error

@@ -24,7 +24,7 @@ from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
 from agentcli.providers.base import Transport, TransportFailure
 from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
-from agentcli.providers.script import Delay, Emit, ErrorAnswer, ScriptedReply, system_text
+from agentcli.providers.script import Delay, Emit, ScriptedReply, system_text
 
 _MAX_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
@@ -282,10 +282,10 @@ class DemoTransport(Transport):
     async def _wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._speed)
 
-    def _hurried(self, error: ErrorAnswer) -> ErrorResponse:
+    def _hurried(self, error: ErrorResponse) -> ErrorResponse:
         """The error with its wait divided by the speed."""
         wait = {"retry-after-ms": f"{1000 * float(error.headers['retry-after']) / self._speed:.0f}"}
-        return ErrorResponse(error.status, wait, error.body, now="")
+        return replace(error, headers=wait)
 
 
 def _seconds(event: Json) -> float:

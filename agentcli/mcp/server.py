@@ -114,18 +114,18 @@ class McpServer:
     async def wait_for_start(self, seconds: float) -> None:
         """Wait at most `seconds` until its start has succeeded or failed; returns at once if it was not started."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self.state == "connecting":
-                    self._changed.clear()
-                    await self._changed.wait()
+            await self._wait_while(lambda: self.state == "connecting", seconds)
 
     async def read_lists(self, seconds: float) -> None:
         """Wait at most `seconds` until the announced changes of its lists were read."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self.is_stale:
-                    self._changed.clear()
-                    await self._changed.wait()
+            await self._wait_while(lambda: self.is_stale, seconds)
+
+    async def _wait_while(self, holds: Callable[[], bool], seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            while holds():
+                self._changed.clear()
+                await self._changed.wait()
 
     def start(self) -> None:
         """Start connecting; returns at once. Does nothing unless it is `waiting` or `failed`."""
@@ -244,10 +244,13 @@ class McpServer:
         try:
             return await work(connection)
         except SessionExpired:
-            signal = signal or AbortSignal()
+
+            def lacks_connection() -> bool:
+                return self._task is not None and self._connection in (None, connection)
+
             try:
-                async with asyncio.timeout(self._limits.start_seconds):
-                    await signal.run(self._next_connection(connection))
+                waiting = self._wait_while(lacks_connection, self._limits.start_seconds)
+                await (signal or AbortSignal()).run(waiting)
             except TimeoutError:
                 raise McpFailure(f"{self.name}: session expired, and there is no new one yet.") from None
             return await work(self._require_connection())
@@ -255,12 +258,6 @@ class McpServer:
             if self._authorization is not None and (problem := self._authorization.scope_problem()):
                 raise McpFailure(f"{self.name}: {problem}") from failure
             raise
-
-    async def _next_connection(self, old: McpConnection) -> None:
-        """Wait until there is another connection, or none will come."""
-        while self._task is not None and (self._connection is None or self._connection is old):
-            self._changed.clear()
-            await self._changed.wait()
 
     def _require_connection(self) -> McpConnection:
         if self._connection is None:

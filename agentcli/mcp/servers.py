@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import locked, replace_file
+from agentcli.config.files import changing_entries, read_entries
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
-from agentcli.core.files.bounded_read import parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
@@ -73,11 +71,7 @@ class ChoiceStore:
         return had_some
 
     def _read(self) -> dict[str, Any]:
-        try:
-            document = parse_json(read_bounded(self._path, _MAX_BYTES) or b"{}") if self._path is not None else {}
-        except ValueError:
-            return {}
-        return _mapping(document, "projects")
+        return read_entries(self._path, "projects", _MAX_BYTES)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
@@ -85,15 +79,12 @@ class ChoiceStore:
             yield {}
             return
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(self._path):
-                projects = self._read()
+            with changing_entries(self._path, "projects", _MAX_BYTES) as projects:
                 project = dict(_mapping(projects, self._root))
                 yield project
                 projects[self._root] = project
-                kept = {root: choices for root, choices in projects.items() if choices}
-                data = json.dumps({"version": 1, "projects": kept}, indent=1).encode()
-                replace_file(self._path, data, 0o600)
+                for root in [root for root, choices in projects.items() if not choices]:
+                    del projects[root]
         except OSError as error:
             raise AgentError(f"The choice cannot be saved: {error.strerror}: {self._path}.") from error
 

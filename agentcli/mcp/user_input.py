@@ -97,16 +97,10 @@ class FormField:
         """A short description of valid values."""
         parts = [_FORMATS.get(self.format, self.format)] if self.format else []
         if self.kind in ("integer", "number"):
-            parts.append("a whole number" if self.kind == "integer" else "a number")
-        parts += self._bounds()
+            parts.append(self._a_number)
+        parts += [f"{word} {bound:,g}{unit}" for word, bound, unit in self._limits()]
         parts += [f"pattern {self.pattern}"] if self.pattern else []
         return ", ".join(parts)
-
-    def _bounds(self) -> list[str]:
-        low, high, noun = self.at_least, self.at_most, _NOUNS.get(self.kind, "")
-        if noun and low and high is not None:
-            return [f"{low:,g} to {high:,g} {noun}s"]
-        return [f"{word} {bound:,g}{unit}" for word, bound, unit in self._limits() if bound or not noun]
 
     def _limits(self) -> Iterator[tuple[str, float, str]]:
         """Each bound with its wording and unit."""

@@ -77,7 +77,20 @@ _FAST_FACTOR = 2
 third-party price tables that agree (2026-11)."""
 _OPUS_5_5 = Price.of(4, 20, cache_read=0.2, cache_write_5m=5, cache_write_1h=8)
 _OPUS_5 = Price.of(5, 25)
-_HAIKU_SMALL_PROMPT = 100 * _K
+_FAST_5: dict[str, Any] = {"fast_price": _OPUS_5.times(_FAST_FACTOR), "fast_needs_beta": True}
+_BEFORE_TASK_BUDGETS: dict[str, Any] = {
+    "efforts": ("low", "medium", "high", "max"),
+    "thinking": _BUDGETED,
+    "task_budget": False,
+}
+_SMALL_WINDOW: dict[str, Any] = {
+    "context_window": 200 * _K,
+    "max_output": 64 * _K,
+    "efforts": (),
+    "default_effort": None,
+    "thinking": ("enabled", "disabled"),
+    "task_budget": False,
+}
 _MODELS: tuple[ModelInfo, ...] = (
     _model("claude-fable-5-2", Price.of(8, 40), thinking=_ALWAYS),
     _model("claude-fable-5-1", Price.of(10, 50), thinking=_ALWAYS),
@@ -89,60 +102,21 @@ _MODELS: tuple[ModelInfo, ...] = (
         fast_price=_OPUS_5_5.times(_FAST_FACTOR),
     ),
     _model("claude-sonnet-5-5", Price.of(2, 10)),
-    _model(
-        "claude-haiku-5-5",
-        Price.of(0.1, 0.5, above_tokens=_HAIKU_SMALL_PROMPT, above=Price.of(0.5, 2.5)),
-    ),
-    _model("claude-opus-5", _OPUS_5, fast_price=_OPUS_5.times(_FAST_FACTOR), fast_needs_beta=True),
+    _model("claude-haiku-5-5", Price.of(0.1, 0.5, above_tokens=100 * _K, above=Price.of(0.5, 2.5))),
+    _model("claude-opus-5", _OPUS_5, **_FAST_5),
     _model("claude-sonnet-5", Price.of(2, 10)),
-    _model(
-        "claude-haiku-4-5",
-        Price.of(1, 5),
-        context_window=200 * _K,
-        max_output=64 * _K,
-        efforts=(),
-        default_effort=None,
-        thinking=("enabled", "disabled"),
-        task_budget=False,
-    ),
+    _model("claude-haiku-4-5", Price.of(1, 5), **_SMALL_WINDOW),
     # Prices of older models: from third-party price tables that agree (2026-11), not from the vendor's page.
     _model("claude-fable-5", Price.of(10, 50), thinking=_ALWAYS),
     _model("claude-mythos-5", Price.of(10, 50), thinking=_ALWAYS),
-    _model("claude-opus-4-8", _OPUS_5, fast_price=_OPUS_5.times(_FAST_FACTOR), fast_needs_beta=True),
-    _model("claude-opus-4-7", Price.of(5, 25)),
+    _model("claude-opus-4-8", _OPUS_5, **_FAST_5),
+    _model("claude-opus-4-7", _OPUS_5),
+    _model("claude-opus-4-6", _OPUS_5, **_BEFORE_TASK_BUDGETS),
+    _model("claude-sonnet-4-6", Price.of(3, 15), **_BEFORE_TASK_BUDGETS),
     _model(
-        "claude-opus-4-6",
-        Price.of(5, 25),
-        efforts=("low", "medium", "high", "max"),
-        thinking=_BUDGETED,
-        task_budget=False,
+        "claude-opus-4-5", _OPUS_5, **{**_SMALL_WINDOW, "efforts": ("low", "medium", "high"), "default_effort": "high"}
     ),
-    _model(
-        "claude-sonnet-4-6",
-        Price.of(3, 15),
-        efforts=("low", "medium", "high", "max"),
-        thinking=_BUDGETED,
-        task_budget=False,
-    ),
-    _model(
-        "claude-opus-4-5",
-        Price.of(5, 25),
-        context_window=200 * _K,
-        max_output=64 * _K,
-        efforts=("low", "medium", "high"),
-        thinking=("enabled", "disabled"),
-        task_budget=False,
-    ),
-    _model(
-        "claude-sonnet-4-5",
-        Price.of(3, 15),
-        context_window=200 * _K,
-        max_output=64 * _K,
-        efforts=(),
-        default_effort=None,
-        thinking=("enabled", "disabled"),
-        task_budget=False,
-    ),
+    _model("claude-sonnet-4-5", Price.of(3, 15), **_SMALL_WINDOW),
     # No price was found for these models.
     _model("claude-mythos-5-2", None, thinking=_ALWAYS),
     _model("claude-mythos-5-1", None, thinking=_ALWAYS),

@@ -73,13 +73,6 @@ Operation = Emit | Delay | Break
 
 
 @frozen
-class ErrorAnswer:
-    status: int
-    body: str
-    headers: Mapping[str, str]
-
-
-@frozen
 class ScriptedReply:
     steps: tuple[Json, ...] = ()
     error: Json | None = None
@@ -91,7 +84,7 @@ class ScriptedReply:
     repeat: int | None = 1
     """None: unlimited."""
 
-    def error_answer(self) -> ErrorAnswer | None:
+    def error_answer(self) -> ErrorResponse | None:
         if self.error is None:
             return None
         status = int(self.error.get("status", 500))
@@ -104,7 +97,7 @@ class ScriptedReply:
                 {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
             )
         headers = {str(name).lower(): str(value) for name, value in (self.error.get("headers") or {}).items()}
-        return ErrorAnswer(status, body, headers)
+        return ErrorResponse(status, headers, body, now="1970-01-01T00:00:00+00:00")
 
     def operations(self, number: int, model: str) -> Iterator[Operation]:
         """The reply as API events; `number` (of the request) makes its ids unique."""
@@ -323,8 +316,7 @@ class ScriptedTransport(Transport):
         # A real request always yields to the event loop; not doing so would hide starvation.
         await asyncio.sleep(0)
         if error is not None:
-            answer = ErrorResponse(error.status, error.headers, error.body, now="1970-01-01T00:00:00+00:00")
-            raise TransportFailure(from_response(answer, where))
+            raise TransportFailure(from_response(error, where))
         for operation in reply.operations(number, str(body.get("model", ""))):
             if isinstance(operation, Emit):
                 if operation.event.get("type") == "error":

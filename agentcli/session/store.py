@@ -90,16 +90,7 @@ class SessionStore(Store):
 
         Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
         """
-        if not is_session_id(session_id):
-            raise UsageError(f"{session_id!r} is not a session id. Give a UUID such as {workplace.ids.new()}.")
-        path = session_path(workplace.state_dir, workplace.cwd, session_id)
-        if os.path.lexists(path):
-            raise SessionExists(
-                f"Session {session_id} already exists. Use --resume to continue it, or choose another id."
-            )
-        journal = SessionJournal(path, workplace.clock)
-        journal.start()
-        store = cls(workplace, journal)
+        store = cls(workplace, _new_journal(workplace, session_id))
         store._parent = parent
         return store
 
@@ -141,21 +132,13 @@ class SessionStore(Store):
         from agentcli.session.load import load_session, read_records
 
         loaded = load_session(source, with_history=with_history)
-        store = cls.create(workplace, session_id)
-        store._forked_from = loaded.session_id
-        store._system_context = loaded.system_context
-        store._folders = loaded.folders
-        store._style = loaded.style
-        store._user_contexts = dict(loaded.user_contexts)
+        store = cls(workplace, _new_journal(workplace, session_id), loaded)
+        store._forked_from, store._opening = loaded.session_id, "session"
         store._write_opening()
         for record in read_records(source):
             if record.get("type") != "session":
                 store._journal.append(encode_line({**record, "sessionId": session_id}))
         store._opening = "resume"
-        store._leaf = loaded.leaf
-        store._front = (loaded.front, loaded.front_version)
-        store._title = loaded.title
-        store._message_count = len(loaded.messages)
         for notice in loaded.notices():
             store._journal.add_notice(notice)
         return store, replace(loaded, path=store._journal.path, session_id=session_id, forked_from=source.stem)
@@ -490,6 +473,17 @@ class SessionStore(Store):
         if front is not None and version == self._workplace.version:
             again += encode_line(self._line("request-front", self._workplace.ids.new(), self._leaf, {"front": front}))
         return again
+
+
+def _new_journal(workplace: SessionContext, session_id: str) -> SessionJournal:
+    if not is_session_id(session_id):
+        raise UsageError(f"{session_id!r} is not a session id. Give a UUID such as {workplace.ids.new()}.")
+    path = session_path(workplace.state_dir, workplace.cwd, session_id)
+    if os.path.lexists(path):
+        raise SessionExists(f"Session {session_id} already exists. Use --resume to continue it, or choose another id.")
+    journal = SessionJournal(path, workplace.clock)
+    journal.start()
+    return journal
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.providers.script import Break, Delay, Emit, ErrorAnswer, Operation, Player, Script, ScriptedReply
+from agentcli.providers.failures import ErrorResponse
+from agentcli.providers.script import Break, Delay, Emit, Operation, Player, Script, ScriptedReply
 from tests.support.validate import problems
 
 Json = dict[str, Any]
@@ -272,9 +273,9 @@ class LoopbackServer:
                     self._thinking[str(id)] = list(thoughts.values())
 
 
-def _error(status: int, type: str, message: str) -> ErrorAnswer:
+def _error(status: int, type: str, message: str) -> ErrorResponse:
     body = {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_loopback"}
-    return ErrorAnswer(status, json.dumps(body), {"request-id": "req_loopback"})
+    return ErrorResponse(status, {"request-id": "req_loopback"}, json.dumps(body), now="")
 
 
 @dataclass
@@ -297,9 +298,9 @@ class _Connection:
         return Received(lines[0].split(" ")[1], headers, raw, self.number, time.time())
 
     async def send_json(self, status: int, data: Json) -> None:
-        await self.send_error(ErrorAnswer(status, json.dumps(data), {}))
+        await self.send_error(ErrorResponse(status, {}, json.dumps(data), now=""))
 
-    async def send_error(self, answer: ErrorAnswer) -> None:
+    async def send_error(self, answer: ErrorResponse) -> None:
         content = answer.body.encode()
         kind = "text/html" if answer.body.lstrip().startswith("<") else "application/json"
         headers = {"content-type": kind, "content-length": str(len(content)), **answer.headers}
