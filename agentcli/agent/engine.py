@@ -19,12 +19,11 @@ from agentcli.agent.costs.cache_difference import Front
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.session import Session
-from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.agent.user_input import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.core.processes.launch import Launcher
@@ -370,8 +369,9 @@ class Engine:
     def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model sees it with the next prompt or tool results. Beside a running
         submission it has no `Result`, and only `user_shell.stop` ends it; otherwise it is a submission itself."""
-        line = self._shell_line(command)
-        return self._recorded(line) if self.running else self.perform(line)
+        outlet: Outlet[ev.Event] = Outlet()
+        events = outlet.deliver(self.user_shell.run(command, outlet.emit))
+        return self._recorded(events) if self.running else self.perform(events)
 
     def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
         submission = Submission(self.session, work).run()
@@ -384,15 +384,6 @@ class Engine:
         async with aclosing(line) as events:
             async for event in events:
                 self._store.record(event)
-                yield event
-
-    async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        session = self.session
-        line = ShellInvocation(
-            command, session.tool_context, session.environ, session.ids.new(), session.clock, session.workspace
-        )
-        async with aclosing(session.user_shell.run(line, session.command_signal, session.user_notes.add)) as events:
-            async for event in events:
                 yield event
 
     # ------------------------------------------------------------------------------------------------ start and end

@@ -245,7 +245,7 @@ class Session:
         self.wakes = Wakes(
             self.background, self.costs, lambda: self.settings.bounds.max_turns, lambda: self.controller is not None
         )
-        self.user_shell = UserShell(self.tool_context.root)
+        self.user_shell = UserShell(self)
         self.user_notes = UserNotes(self.log, self.ids)
         self.attachments = Composite(self.user_notes, *self._agent_updates(), *self._server_updates(), self.attachments)
         self.runner = ToolRunner(self)
