@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import field
 
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import SubmissionRecord, UserChanges
 from agentcli.workspace.listing import is_ignore_file
-from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
-from agentcli.workspace.trees import Difference, TreeEntry
+from agentcli.workspace.trees import Difference
 
 _WORD = re.compile(r"[\w.+@%~/-]+")
 _MAX_TEXT_LENGTH = 100_000
@@ -33,11 +32,11 @@ class NamedFiles:
     """Absolute paths."""
     _words: dict[str, set[str]] = field(default_factory=dict)
     """Words that may be paths, by their last component."""
-    _texts: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def add_input(self, input: Json) -> None:
         text = "\n".join(_strings(input))[:_MAX_TEXT_LENGTH]
-        self._texts.append(text)
+        self.texts.append(text)
         for word in _WORD.findall(text):
             name = os.path.normpath(word).removeprefix("../")
             self._words.setdefault(name.rpartition("/")[2], set()).add(name)
@@ -50,7 +49,7 @@ class NamedFiles:
         last = path.rpartition("/")[2]
         if any(whole == word or whole.endswith(f"/{word}") for word in self._words.get(last, ())):
             return True
-        return _WORD.fullmatch(last) is None and any(last in text for text in self._texts)
+        return _WORD.fullmatch(last) is None and any(last in text for text in self.texts)
 
 
 @slotted
@@ -64,6 +63,14 @@ class UserCommand:
         named = NamedFiles()
         named.add_input({"command": command})
         return cls(only, named)
+
+    def joined(self, later: UserCommand) -> UserCommand:
+        """Both commands as one."""
+        named = NamedFiles()
+        for one in (self.named, later.named):
+            named.add_input({"command": "\n".join(one.texts)})
+        only = None if self.only is None or later.only is None else (*self.only, *later.only)
+        return UserCommand(only, named)
 
     def names(self, root: str, path: str) -> bool:
         if self.only is None:
@@ -123,20 +130,15 @@ async def users_changes(
     forced: Collection[str],
     among: Callable[[str, Difference], bool] | None,
     except_below: Sequence[str] | None,
-    written: Mapping[str, TreeEntry],
 ) -> UserChanges:
     """The user's changes in one folder.
 
     `forced`: paths that are in snapshots because a call named them; `among`: accepts files that can be the user's;
-    `except_below`: absolute paths that cannot, including everything below; `written`: files that a call wrote right
-    after the first snapshot.
+    `except_below`: absolute paths that cannot, including everything below.
     """
     before, after = span
     changes = UserChanges()
     found = await shadow.compare(before.tree, after.tree)
-    if written:
-        await _begin_as_written(shadow, found, after, written)
-        before = replace(before, empty=before.empty - {parent for path in written for parent in parents(path)})
     # An ignored file is in snapshots only after a call has named it, but it existed before.
     appeared = [path for path, one in found.items() if path in forced and not one.before.exists]
     hidden = await shadow.ignored(appeared)
@@ -153,20 +155,6 @@ async def users_changes(
         changes.made = sorted(name for name in after.empty - before.empty if not _is_below(name, not_theirs))
         changes.gone = sorted(name for name in before.empty - after.empty if not _is_below(name, not_theirs))
     return changes
-
-
-async def _begin_as_written(
-    shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, TreeEntry]
-) -> None:
-    """Make the differences of these files start from the content that the call wrote."""
-    same = await shadow.entries(after.tree, [path for path in written if path not in found])
-    for path, entry in written.items():
-        if path not in found and path not in same:
-            # It is ignored, or was removed again.
-            continue
-        now = found.pop(path).after if path in found else same[path]
-        if now != entry:
-            found[path] = Difference(path, entry, now)
 
 
 def _relative(shadow: Shadow, paths: Sequence[str]) -> list[str]:

@@ -201,14 +201,6 @@ class CallComparisons:
             self._start(self._diffs(call_id, {root: (before[root].tree, after[root].tree) for root in sorted(changed)}))
         return bool(changed)
 
-    def compare_written(
-        self, call_id: str, before: Mapping[str, Snapshot], written: Mapping[str, Mapping[str, TreeEntry]]
-    ) -> bool:
-        """Start comparing the files that a command has written; returns at once whether there are any."""
-        if any(written.values()):
-            self._start(self._written(call_id, before, written))
-        return any(written.values())
-
     def take(self) -> list[CallChanges]:
         """Take the changes that are ready, each once."""
         ready, self._ready = self._ready, []
@@ -227,21 +219,6 @@ class CallComparisons:
         task = start_task(work, name="compare a command's files")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _written(
-        self, call_id: str, before: Mapping[str, Snapshot], written: Mapping[str, Mapping[str, TreeEntry]]
-    ) -> None:
-        trees = {}
-        try:
-            for root, entries in written.items():
-                shadow = await self._find(Path(root))
-                old = await shadow.entries(before[root].tree, sorted(entries))
-                changed = {path: entry for path, entry in entries.items() if old.get(path) != entry}
-                kept = {path: entry for path, entry in old.items() if path in changed}
-                trees[root] = (await shadow.tree_of(kept), await shadow.tree_of(changed))
-        except (SnapshotError, OSError):
-            return
-        await self._diffs(call_id, trees)
 
     async def _diffs(self, call_id: str, trees: Mapping[str, tuple[str, str]]) -> None:
         parts = []

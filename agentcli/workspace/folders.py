@@ -24,7 +24,6 @@ from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow
-from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
 SNAPSHOT_SECONDS = 10.0
@@ -143,25 +142,6 @@ class SnapshotFolders:
         except OSError as error:
             return (error.strerror or str(error)).lower()
         return snapshot
-
-    async def store_written(self, roots: Iterable[str], paths: Sequence[str]) -> dict[str, dict[str, TreeEntry]] | None:
-        """Store the current content of these files (absolute paths), without a snapshot, by folder.
-
-        None if only a scan of the whole folder shows what has changed. Raises `SnapshotError` and OSError.
-        """
-        below: dict[str, list[str]] = {root: [] for root in roots}
-        for path in paths:
-            root = max((one for one in below if path.startswith(f"{one}/")), key=len, default=None)
-            if root is None:
-                return None
-            below[root].append(path.removeprefix(f"{root}/"))
-        stored = {}
-        for root, names in below.items():
-            found = await (await self.shadow(Path(root))).store_written(names) if names else {}
-            if found is None:
-                return None
-            stored[root] = found
-        return stored
 
     async def look_through(self, roots: Sequence[Path]) -> None:
         """Index the folders without keeping a snapshot, so that the next snapshot is quick."""

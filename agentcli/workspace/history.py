@@ -49,7 +49,7 @@ from agentcli.workspace.journal import SubmissionRecord, UndoJournal
 from agentcli.workspace.listing import lost, why_uncovered
 from agentcli.workspace.repository_watch import RepositoryWatch
 from agentcli.workspace.submission_undo import SubmissionUndo
-from agentcli.workspace.trees import Difference, TreeEntry
+from agentcli.workspace.trees import Difference
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
@@ -58,10 +58,6 @@ _MAX_COMMAND_LENGTH = 200
 MAX_UNCOVERED = 50
 """Paths without a copy that commands in auto mode can be kept from, each by a mount."""
 _PATH_FIELDS = ("file_path", "notebook_path")
-
-
-_Stretch = tuple[UserCommand | None, Roots, Roots]
-"""A period (stretch) of a call: the user's command during it, and the folders before and after."""
 
 
 @slotted
@@ -83,16 +79,14 @@ class _Open:
     """Snapshots before the running call."""
     idle: Roots = field(default_factory=dict)
     """Snapshots after the last call; changes since then are the user's."""
-    written: dict[str, dict[str, TreeEntry]] = field(default_factory=dict)
-    """By folder, the files written by the last call, if `idle` was taken before it."""
     background: bool = False
     """Whether a background command is running; its changes cannot be told from the user's."""
     named: NamedFiles = field(default_factory=NamedFiles)
     """Files named by the calls so far."""
     input: Json = field(default_factory=dict)
     """Input of the running call."""
-    stretches: list[_Stretch] = field(default_factory=list)
-    """Earlier periods of the running call, split where commands of the user began or ended."""
+    user_command: UserCommand | None = None
+    """The commands of the user that ran during the running call."""
 
 
 class WorkspaceHistory:
@@ -188,8 +182,7 @@ class WorkspaceHistory:
             await in_thread(lambda: journal.note_before(record, fresh))
         await self._notify_lost(opened, snapshots)
         await self._note_idle(opened, record, snapshots)
-        opened.begun, opened.stretches = snapshots, []
-        opened.input = input
+        opened.begun, opened.input, opened.user_command = snapshots, input, self._user_command
         self._start_pruning()
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
@@ -213,20 +206,11 @@ class WorkspaceHistory:
             opened.named.add_input(opened.input)
         else:
             opened.named.paths.update(only)
-        stretches, opened.stretches = opened.stretches, []
-        if only is not None and stretches:
-            begun = stretches[0][1]
-        written = await self._folders.store_written(begun, only) if only is not None else None
-        if written is not None:
-            # The next snapshot finds other changes; those are the user's.
-            opened.idle, opened.written, opened.background = begun, written, background
-            return bool(report) and self._comparisons.compare_written(report, begun, written)
         now = await self._take([Path(root) for root in begun], opened, record)
         if only is None:
-            command = "" if stretches or self._user_command is not None else str(opened.input.get("command", ""))
+            command = "" if opened.user_command is not None else str(opened.input.get("command", ""))
             await opened.repositories.end_call(command, self._folders.shadow)
-            for stretch in (*stretches, (self._user_command, begun, now)):
-                await self._note_stretch(opened, record, stretch)
+            await self._note_authors(opened, record, begun, now)
         else:
             for root in now.keys() & begun.keys():
                 await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
@@ -236,9 +220,9 @@ class WorkspaceHistory:
     def take_call_changes(self) -> list[CallChanges]:
         return self._comparisons.take()
 
-    async def _note_stretch(self, opened: _Open, record: SubmissionRecord, stretch: _Stretch) -> None:
+    async def _note_authors(self, opened: _Open, record: SubmissionRecord, begun: Roots, now: Roots) -> None:
         """Record the user's changes during a call that may change any file."""
-        line, begun, now = stretch
+        line = opened.user_command
         for root in now.keys() & begun.keys():
             span = (root, begun[root], now[root])
             if begun[root] == now[root]:
@@ -251,49 +235,32 @@ class WorkspaceHistory:
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         """Record the start of a command of the user that may change the paths in `only`; None: any file."""
-        async with self._lock:
-            await self._notify_failure(self._split())
-            self._user_command = UserCommand.of(command, only)
+        self._user_command = started = UserCommand.of(command, only)
+        if (opened := self._open) is not None:
+            earlier = opened.user_command
+            opened.user_command = started if earlier is None else earlier.joined(started)
 
     async def after_user_command(self) -> None:
-        async with self._lock:
-            await self._notify_failure(self._split())
-            self._user_command = None
-
-    async def _split(self) -> None:
-        """Split the running call where a command of the user begins or ends."""
-        opened = self._open
-        if opened is not None and opened.record is not None and opened.begun:
-            now = await self._take([Path(root) for root in opened.begun], opened, opened.record)
-            opened.stretches.append((self._user_command, opened.begun, now))
-            opened.begun = now
+        self._user_command = None
 
     async def _note_idle(self, opened: _Open, record: SubmissionRecord, now: Roots) -> None:
         """Record changes since the last call as the user's."""
         idle, opened.idle = opened.idle, {}
-        written, opened.written = opened.written, {}
         for root in now.keys() & idle.keys():
-            span = (root, idle[root], now[root])
-            await self._note_users(opened, record, span, written=written.get(root))
+            await self._note_users(opened, record, (root, idle[root], now[root]))
 
     async def _note_users(
         self, opened: _Open, record: SubmissionRecord, span: tuple[str, Snapshot, Snapshot],
         among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
-        written: Mapping[str, TreeEntry] | None = None, doubtful: bool | None = None,
+        doubtful: bool | None = None,
     ) -> None:  # fmt: skip
         """Record the user's changes in one folder: all, only those that `among` accepts, or none that a call may have
-        made.
-
-        `written`: files as the previous call left them.
-        """
+        made."""
         root, before, after = span
-        if before == after and not written:
+        if before == after:
             return
         shadow = await self._folders.shadow(Path(root))
-        forced = opened.forced.get(root, ())
-        changes = await users_changes(shadow, (before, after), forced, among, except_below, written or {})
-        if kept := {path: one for path, one in (written or {}).items() if path in changes.files}:
-            await self._folders.hold(shadow, await shadow.tree_of(kept))
+        changes = await users_changes(shadow, (before, after), opened.forced.get(root, ()), among, except_below)
         if changes:
             changes.doubtful = except_below is None and opened.background if doubtful is None else doubtful
             if doubtful:

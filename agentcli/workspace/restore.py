@@ -1,10 +1,8 @@
-"""Restore files on disk (remove, write, create folders), and store files right after a call has written them.
+"""Restore files on disk: remove, write, create folders.
 
-To restore, every step descends from the folder's own descriptor one name at a time and follows no link: a folder that
+Every step descends from the folder's own descriptor one name at a time and follows no link: a folder that
 has become a link must not redirect a write out of the working directory. What cannot be done is reported, never forced.
-
-To store, loose objects are written into the shadow repository directly: a git process for each call would cost more
-than the call, and so would a scan of the folder. Everything here blocks; call it in a thread.
+Everything here blocks; call it in a thread.
 """
 
 from __future__ import annotations
@@ -13,16 +11,12 @@ import contextlib
 import os
 import secrets
 import stat
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from hashlib import sha1
 from pathlib import Path
 
-from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen, slotted
-from agentcli.workspace.listing import is_ignore_file, is_own_file
-from agentcli.workspace.trees import TreeEntry
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -170,55 +164,5 @@ def unusual_modes(root: Path, paths: Iterable[str]) -> Mapping[str, int]:
     return found
 
 
-_MAX_STORED_SIZE = 1024 * 1024
-_MAX_STORED = 20
-
-
 def blob_id(content: bytes) -> str:
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def store_written(root: Path, objects: Path, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
-    """Store the current content of these files (relative to `root`).
-
-    None if one of them is not a small regular file of the folder itself, or is an ignore file: then only a scan of the
-    whole folder shows what has changed.
-    """
-    stored: dict[str, TreeEntry] = {}
-    if len(paths) > _MAX_STORED:
-        return None
-    try:
-        for path in paths:
-            content = _content(root, path)
-            if content is None:
-                return None
-            executable = (root / path).stat().st_mode & stat.S_IXUSR
-            stored[path] = TreeEntry("100755" if executable else "100644", _stored(objects, content))
-    except (OSError, ValueError):
-        return None
-    return stored
-
-
-def _content(root: Path, path: str) -> bytes | None:
-    if is_ignore_file(path) or is_own_file(path) or os.path.realpath(root / path) != str(root / path):
-        return None
-    if any(os.path.lexists(root / parent / ".git") for parent in parents(path)):
-        return None
-    status = os.lstat(root / path)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_STORED_SIZE:
-        return None
-    content = read_bounded(root / path, _MAX_STORED_SIZE)
-    return content if isinstance(content, bytes) else None
-
-
-def _stored(objects: Path, content: bytes) -> str:
-    oid = blob_id(content)
-    place = objects / oid[:2] / oid[2:]
-    if not place.exists():
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        temporary = place.with_name(f"tmp_obj_{oid[2:]}.{os.getpid()}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(zlib.compress(b"blob %d\0" % len(content) + content, 1))
-        temporary.replace(place)
-    return oid

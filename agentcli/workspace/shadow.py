@@ -39,7 +39,7 @@ from agentcli.workspace.listing import (
     sort_folders,
     sort_ignored,
 )
-from agentcli.workspace.restore import OldFile, store_written, unusual_modes
+from agentcli.workspace.restore import OldFile, unusual_modes
 from agentcli.workspace.trees import Difference, LooseObjects, NotLoose, TreeEntry, blobs, differences, tree_entries
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ _MAX_PATHSPECS = 200
 _MAX_MODES = 10_000
 _MAX_MODES_SIZE = _MAX_MODES * 5_000
 _BLOBS_AT_ONCE = 20
-_BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Blobs read at once: at most 200 MB, because larger files share a limit."""
 _USUAL_SECONDS = 60.0
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n"
@@ -122,7 +122,7 @@ class Shadow:
             async with asyncio.timeout(seconds):
                 return await self._take_repaired(forced, with_ignored)
         except TimeoutError as error:
-            raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
+            raise SnapshotError("a snapshot takes too long") from error
 
     async def _take_repaired(self, forced: Iterable[str], with_ignored: bool) -> Snapshot:
         """Take a snapshot with a new index, once, because a crash may have left a broken one."""
@@ -183,10 +183,6 @@ class Shadow:
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._without_own(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
-
-    async def store_written(self, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
-        """Store the current content of these files without a snapshot; None if a snapshot is needed."""
-        return await in_thread(lambda: store_written(self.root, self.place / "objects", paths))
 
     async def _list_changes(self) -> FileListing:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
@@ -300,14 +296,12 @@ class Shadow:
 
     async def folders(self, tree: str) -> frozenset[str]:
         """Every folder that contains a file in this tree."""
-        if (found := await _without_git(partial(self._loose.folders, tree))) is not None:
-            return found
         output = await self._run("ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", tree)
         return frozenset(os.fsdecode(name) for name in output.split(b"\0") if name)
 
     async def holds(self, tree: str) -> bool:
         """Whether the tree still exists; old ones are deleted."""
-        if tree == EMPTY_TREE or await _without_git(partial(self._loose.has_tree, tree)):
+        if tree == EMPTY_TREE:
             return True
         try:
             await self._run("cat-file", "-e", f"{tree}^{{tree}}")
@@ -319,16 +313,16 @@ class Shadow:
         return (await self._contents([oid]))[0]
 
     async def _contents(self, oids: Sequence[str]) -> list[bytes]:
-        contents = await _without_git(partial(self._loose.contents, oids))
-        if contents is None:
-            contents = blobs(await self._run("cat-file", "--batch", input=_lines(oids), limited=False))
+        contents = blobs(await self._run("cat-file", "--batch", input=_lines(oids), cut=1 << 30))
         if len(contents) != len(oids):
             raise SnapshotError("the stored content is incomplete")
         return contents
 
     async def old_files(self, entries: Mapping[str, TreeEntry]) -> AsyncIterator[list[OldFile]]:
         """Content for each path, in batches that fit into memory."""
-        async for part in self._batch(list(entries.items())):
+        wanted = list(entries.items())
+        for begin in range(0, len(wanted), _BLOBS_AT_ONCE):
+            part = wanted[begin : begin + _BLOBS_AT_ONCE]
             contents = await self._contents([entry.oid for _path, entry in part])
             # Restored content is already stored: storing it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
@@ -337,27 +331,6 @@ class Shadow:
                 OldFile(path, content, entry.mode == "100755", entry.mode == "120000", self._modes.get(path))
                 for (path, entry), content in zip(part, contents, strict=True)
             ]
-
-    async def _batch(self, wanted: Sequence[tuple[str, TreeEntry]]) -> AsyncIterator[list[tuple[str, TreeEntry]]]:
-        sizes = await self._sizes([entry.oid for _path, entry in wanted])
-        part: list[tuple[str, TreeEntry]] = []
-        room = _BYTES_AT_ONCE
-        for one, size in zip(wanted, sizes, strict=False):
-            room -= size
-            if part and (room < 0 or len(part) == _BLOBS_AT_ONCE):
-                yield part
-                part, room = [], _BYTES_AT_ONCE - size
-            part.append(one)
-        if part:
-            yield part
-
-    async def _sizes(self, oids: Sequence[str]) -> list[int]:
-        sizes = await _without_git(partial(self._loose.sizes, oids))
-        if sizes is None:
-            output = await self._run("cat-file", "--batch-check=%(objectsize)", input=_lines(oids))
-            # A missing object has no size; reading it fails later.
-            sizes = [int(line) if line.isdigit() else 0 for line in output.split(b"\n")]
-        return sizes
 
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
         """The entries of these paths in a tree; missing paths are left out."""
@@ -431,12 +404,9 @@ class Shadow:
         await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=settings)
 
     async def _run(
-        self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None,
-        limited: bool = True,
-    ) -> bytes:  # fmt: skip
+        self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None
+    ) -> bytes:
         try:
-            if not limited:
-                return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, cut=1 << 30)
             return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, settings=settings, cut=cut)
         finally:
             # A killed process leaves its lock; no other process uses this index.

@@ -107,7 +107,6 @@ def blobs(output: bytes) -> list[bytes]:
 
 
 _MAX_OBJECT_SIZE = 1 << 30
-_MAX_HEADER = 32
 _MAX_TREES = 500
 """Maximum trees read for one lookup. Git reads larger numbers faster."""
 _FOLDER = "40000"
@@ -124,23 +123,10 @@ class LooseObjects:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def has_tree(self, oid: str) -> bool:
-        return self._header(oid)[0] == b"tree"
-
-    def sizes(self, oids: Sequence[str]) -> list[int]:
-        return [self._header(oid)[1] for oid in oids]
-
-    def contents(self, oids: Sequence[str]) -> list[bytes]:
-        return [self._content(oid, b"blob") for oid in oids]
-
     def compare(self, before: str, after: str) -> dict[str, Difference]:
         """The differences between two trees by path, in git's order."""
         found = dict(_TreeReader(self).differences(b"", before, after))
         return {os.fsdecode(path): found[path] for path in sorted(found)}
-
-    def folders(self, tree: str) -> frozenset[str]:
-        """Every folder in a tree."""
-        return frozenset(os.fsdecode(path) for path in _TreeReader(self).folders(b"", tree))
 
     def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
         """Those of `paths` that are files or links in a tree."""
@@ -159,18 +145,6 @@ class LooseObjects:
             place = end + 21
             entries[name] = TreeEntry(mode.decode("ascii"), content[end + 1 : place].hex())
         return entries
-
-    def _header(self, oid: str) -> tuple[bytes, int]:
-        """Kind and size of an object."""
-        beginning = read_bounded(self._place(oid), 4 * _MAX_HEADER, beginning=True)
-        try:
-            header, end, _content = zlib.decompressobj().decompress(beginning or b"", _MAX_HEADER).partition(b"\0")
-            kind, size = header.split(b" ")
-            if not end:
-                raise NotLoose(oid)
-            return kind, int(size)
-        except (zlib.error, ValueError) as error:
-            raise NotLoose(oid) from error
 
     def _content(self, oid: str, kind: bytes) -> bytes:
         try:
@@ -206,12 +180,6 @@ class _TreeReader:
             old, new = (ABSENT if one.mode == _FOLDER else one for one in (old, new))
             if old != new:
                 yield path, Difference(os.fsdecode(path), old, new)
-
-    def folders(self, folder: bytes, tree: str) -> Iterator[bytes]:
-        for name, entry in self._tree(tree).items():
-            if entry.mode == _FOLDER:
-                yield folder + name
-                yield from self.folders(folder + name + b"/", entry.oid)
 
     def entry(self, tree: str, path: bytes) -> TreeEntry | None:
         *folders, name = path.split(b"/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,16 @@ from agentcli.workspace.history import WorkspaceHistory
 SESSION = "11111111-1111-4111-8111-111111111111"
 
 State = dict[str, tuple[str, bytes, int]]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git without settings of the user."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    names = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", *names, *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
 
 
 def state_of(folder: Path, leave_out: tuple[str, ...] = (".git",)) -> State:

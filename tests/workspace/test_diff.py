@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from agentcli.core.text.unified_diff import FileDiff, parse_files
 from agentcli.workspace import diffs
 from agentcli.workspace.base import DiffScope
 from agentcli.workspace.diffs import NO_REPOSITORY, _prepare
-from tests.workspace.folders import Work, state_of, working
+from tests.workspace.folders import Work, git, state_of, working
 
 pytestmark = pytest.mark.anyio
 
@@ -24,14 +23,6 @@ def project(tmp_path: Path) -> Path:
     (folder / "a.txt").write_text("one\ntwo\nthree\n")
     (folder / "b.txt").write_text("".join(f"line {number}\n" for number in range(20)))
     return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)}
-    names = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    return subprocess.run(
-        ["git", *names, *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True
-    ).stdout
 
 
 def committed(folder: Path) -> None:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from agentcli.workspace.git import head_commit
-from tests.workspace.folders import working
+from tests.workspace.folders import git, working
 
 ONE = "1" * 40
-
-
-def git(folder: Path, *arguments: str) -> str:
-    names = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        ["git", *names, *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture

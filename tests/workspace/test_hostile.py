@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.workspace.git import find_git
-from tests.workspace.folders import state_of, working
+from tests.workspace.folders import git, state_of, working
 
 pytestmark = pytest.mark.anyio
-
-
-def git(folder: Path, *arguments: str) -> None:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, env=environ, capture_output=True)
 
 
 def fingerprint(folder: Path) -> dict[str, tuple[str, int]]:

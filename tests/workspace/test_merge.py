@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 import pytest
 
@@ -41,35 +39,9 @@ def test_lines_changed_on_both_sides_come_from_the_favoured_side() -> None:
     assert (clash.line, clash.mine, clash.other) == (2, b"mine\n", b"2\n")
 
 
-def test_many_equal_lines_are_merged_quickly() -> None:
-    base = b"x\n" + b"\n" * 30_000 + b"y\n"
-    mine = b"mine\n" + b"\n" * 30_001 + b"y\n"
-    assert merge(base, mine, base).content == mine
-
-
 @pytest.mark.parametrize(("content", "expected"), [(b"", True), (b"a\n", True), (b"a\0b", False)])
 def test_a_file_with_a_zero_byte_is_not_text(content: bytes, expected: bool) -> None:
     assert is_text(content) is expected
-
-
-def test_large_files_are_compared_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = []
-
-    def watched(junk: None, old: Sequence[bytes], new: Sequence[bytes], autojunk: bool) -> SequenceMatcher[bytes]:
-        compared.append(len(old) * len(new))
-        return SequenceMatcher(junk, old, new, autojunk)
-
-    monkeypatch.setattr("agentcli.workspace.merge.SequenceMatcher", watched)
-    lines = [b"line %d\n" % number for number in range(5_000)]
-    lines[7::100] = [b"\n"] * 50
-    mine = [line + b"\n" if number % 4 == 1 else line for number, line in enumerate(lines)]
-    other = [b"other " + line if number % 4 == 2 else line for number, line in enumerate(lines)]
-    both = [b"other " + line if number % 4 == 2 else line for number, line in enumerate(mine)]
-    found = merge(b"".join(lines), b"".join(mine), b"".join(other))
-    assert (found.clashes, found.content) == ((), b"".join(both))
-    assert sum(compared) < 250_000
-    one_hunk = merge(b"".join(lines), b"".join(mine), b"other\n")
-    assert len(one_hunk.clashes) == 1
 
 
 @pytest.mark.parametrize("largest_block", [4, 250_000])

@@ -50,33 +50,10 @@ async def test_all_changes_of_a_submission_are_undone_and_redone(project: Path, 
         assert report.kept == ()
         assert state_of(project) == before
         assert {Path(path).name for path in report.deleted} == {"x.txt"}
+        assert report.recreated == (str(project / "data.bin"),)
         again = await work.history.redo()
         assert again.done
         assert state_of(project) == after
-
-
-async def test_a_file_that_the_user_changed_since_is_shown_and_never_overwritten(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "src" / "app.py").write_text("print(2)\n")
-            (project / "crlf.txt").write_text("agent")
-            (project / "made.txt").write_text("agent")
-        (project / "src" / "app.py").write_text("print('mine')\n")
-        (project / "made.txt").write_text("mine")
-        report = await work.history.undo()
-    assert (project / "src" / "app.py").read_text() == "print('mine')\n"
-    assert (project / "made.txt").read_text() == "mine"
-    assert (project / "crlf.txt").read_bytes() == b"one\r\ntwo\r\n"
-    assert [Path(kept.path).name for kept in report.kept] == ["made.txt", "app.py"]
-
-
-async def test_a_submission_without_changes_is_skipped(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "script.sh").write_text("changed")
-        async with work.submission():
-            pass
-        assert (await work.history.undo()).restored == (str(project / "script.sh"),)
 
 
 async def test_a_later_process_can_undo_and_so_can_one_after_a_kill(project: Path, tmp_path: Path) -> None:
@@ -91,14 +68,6 @@ async def test_a_later_process_can_undo_and_so_can_one_after_a_kill(project: Pat
         assert (await work.history.undo()).deleted == (str(project / "b.txt"),)
         assert (await work.history.undo()).deleted == (str(project / "a.txt"),)
     assert state_of(project) == before
-
-
-async def test_another_session_has_nothing_to_undo(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work, work.submission():
-        (project / "a.txt").write_text("a")
-    async with working(tmp_path / "state", project, session="another") as work:
-        report = await work.history.undo()
-    assert report.text == "Nothing to undo: no files were changed in this session."
 
 
 async def test_changes_and_diff_describe_a_submission(project: Path, tmp_path: Path) -> None:
@@ -218,25 +187,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "ALWAYS_COPIED", 100)
 
 
-async def test_a_file_too_large_to_copy_is_reported_and_stays(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_limits(monkeypatch)
-    (project / "was_large").write_bytes(b"l" * 200)
-    (project / "stays_large").write_bytes(b"l" * 200)
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "was_large").write_bytes(b"small")
-            (project / "stays_large").write_bytes(b"m" * 300)
-            (project / "crlf.txt").write_bytes(b"n" * 400)
-            (project / "src" / "app.py").write_text("2")
-        report = await work.history.undo()
-    assert report.restored == (str(project / "src" / "app.py"),)
-    assert {Path(kept.path).name for kept in report.kept} == {"was_large", "stays_large", "crlf.txt"}
-    assert (project / "was_large").read_bytes() == b"small"
-    assert (project / "crlf.txt").read_bytes() == b"n" * 400
-
-
 async def test_files_without_a_copy_that_were_deleted_or_created_are_reported(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +246,7 @@ async def test_large_files_are_copied_too_as_long_as_there_is_room_for_them(
     monkeypatch.setattr(listing, "ALWAYS_COPIED", 300)
     monkeypatch.setattr(listing, "MAX_COPIED", 1_000)
     monkeypatch.setattr(listing, "LARGE_TOGETHER", 1_500)
-    monkeypatch.setattr(shadow, "_BYTES_AT_ONCE", 500)
+    monkeypatch.setattr(shadow, "_BLOBS_AT_ONCE", 2)
     (project / "a.bin").write_bytes(b"a" * 700)
     (project / "b.bin").write_bytes(b"b" * 700)
     (project / "c.bin").write_bytes(b"c" * 700)
@@ -315,74 +265,6 @@ async def test_large_files_are_copied_too_as_long_as_there_is_room_for_them(
         async with work.submission():
             (project / "c.bin").unlink()
         assert [Path(one.path).name for one in (await work.history.undo()).kept] == ["c.bin"]
-
-
-async def test_a_file_of_nine_megabytes_that_was_removed_comes_back(project: Path, tmp_path: Path) -> None:
-    content = os.urandom(1024) * 9_000
-    (project / "mid.bin").write_bytes(content)
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "mid.bin").unlink()
-        assert (await work.history.undo()).recreated == (str(project / "mid.bin"),)
-    assert (project / "mid.bin").read_bytes() == content
-
-
-async def test_restored_files_are_distinguished_from_reverted_ones(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "crlf.txt").unlink()
-            (project / "script.sh").write_text("2")
-            (project / "new.txt").write_text("2")
-        report = await work.history.undo()
-        assert report.restored == (str(project / "crlf.txt"), str(project / "script.sh"))
-        assert report.recreated == (str(project / "crlf.txt"),)
-        report = await work.history.redo()
-        assert report.restored == (str(project / "new.txt"), str(project / "script.sh"))
-        assert report.recreated == (str(project / "new.txt"),)
-
-
-async def test_a_folder_with_too_many_files_is_reported_once_and_work_continues(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shadow, "MAX_FILES", 3)
-    async with working(tmp_path / "state", project) as work:
-        for _number in range(2):
-            async with work.submission():
-                (project / "src" / "app.py").write_text("2")
-        notice = work.history.take_notice()
-        assert notice == f"Changes in {project} cannot be undone: the folder holds more than 3 files."
-        assert work.history.take_notice() is None
-        report = await work.history.undo()
-    assert not report.done
-    assert "more than 3 files" in report.text
-
-
-async def test_without_git_work_continues_and_undo_reports_the_reason(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project, search_path_override="") as work:
-        async with work.submission():
-            (project / "src" / "app.py").write_text("2")
-        assert "git was not found" in (work.history.take_notice() or "")
-        assert "git was not found" in (await work.history.undo()).text
-
-
-async def test_a_snapshot_that_takes_too_long_is_given_up(project: Path, tmp_path: Path) -> None:
-    slow = tmp_path / "bin"
-    slow.mkdir()
-    (slow / "git").write_text("#!/bin/sh\nexec sleep 60\n")
-    (slow / "git").chmod(0o755)
-    async with working(tmp_path / "state", project, search_path_override=str(slow), snapshot_seconds=0.2) as work:
-        async with work.submission():
-            pass
-        assert "longer than" in (work.history.take_notice() or "")
-
-
-async def test_a_full_or_unwritable_state_folder_only_disables_undo(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file, not a folder")
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "src" / "app.py").write_text("2")
-        assert "cannot be undone" in (work.history.take_notice() or "")
-        assert not (await work.history.undo()).done
 
 
 async def test_a_folder_that_became_a_link_does_not_lead_a_write_out_of_the_tree(project: Path, tmp_path: Path) -> None:
@@ -511,19 +393,6 @@ async def test_a_repository_inside_that_was_removed_gets_its_files_back(project:
         assert not (nested / "a.c").exists()
 
 
-async def test_a_slow_folder_is_waited_for_once_per_submission_and_then_given_up(project: Path, tmp_path: Path) -> None:
-    slow = tmp_path / "bin"
-    slow.mkdir()
-    (slow / "git").write_text(f"#!/bin/sh\necho x >> {tmp_path}/started\nexec sleep 60\n")
-    (slow / "git").chmod(0o755)
-    async with working(tmp_path / "state", project, search_path_override=str(slow), snapshot_seconds=0.2) as work:
-        for _number in range(5):
-            async with work.submission():
-                await work.before()
-                await work.before()
-    assert (tmp_path / "started").read_text().count("x") == 3
-
-
 async def test_two_sessions_in_one_folder_undo_their_own(project: Path, tmp_path: Path) -> None:
     async with (
         working(tmp_path / "state", project, session="one") as first,
@@ -602,6 +471,41 @@ async def test_a_broken_index_is_rebuilt(project: Path, tmp_path: Path, broken: 
         assert work.history.take_notice() is None
         assert (await work.history.undo()).restored == (str(project / "src" / "app.py"),)
     assert (project / "src" / "app.py").read_text() == "print(1)\n"
+
+
+def broken_git(folder: Path) -> str:
+    """A search path with a git that never ends and counts its starts."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "git").write_text(f"#!/bin/sh\necho x >> {folder}/started\nexec sleep 60\n")
+    (folder / "bin" / "git").chmod(0o755)
+    return str(folder / "bin")
+
+
+@pytest.mark.parametrize("problem", ["more than 3 files", "git was not found", "takes too long", "cannot be undone"])
+async def test_without_copies_work_continues_and_the_reason_is_reported_once(
+    project: Path, tmp_path: Path, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest: dict[str, object] = {}
+    if problem == "more than 3 files":
+        monkeypatch.setattr(shadow, "MAX_FILES", 3)
+    elif problem == "git was not found":
+        rest = {"search_path_override": ""}
+    elif problem == "takes too long":
+        rest = {"search_path_override": broken_git(tmp_path), "snapshot_seconds": 0.2}
+    else:
+        (tmp_path / "state").write_text("a file, not a folder")
+    async with working(tmp_path / "state", project, **rest) as work:
+        for _number in range(5):
+            async with work.submission():
+                await work.before()
+                (project / "src" / "app.py").write_text("2")
+        assert problem in (work.history.take_notice() or "")
+        assert work.history.take_notice() is None
+        report = await work.history.undo()
+    assert not report.done
+    assert problem in report.text
+    if problem == "takes too long":
+        assert (tmp_path / "started").read_text().count("x") == 3, "then the folder is given up"
 
 
 async def test_the_file_system_root_is_not_scanned(tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agentcli.workspace.base import Snapshot, UndoChoices
-from agentcli.workspace.shadow import Shadow
+from agentcli.workspace.base import UndoChoices
 from tests.support.examples import EXAMPLES
 from tests.workspace.folders import Work, state_of, working
 
@@ -56,48 +54,6 @@ async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path
         assert notes.read_text() == "one\ntwo\n3\nmine\n"
         await work.history.redo()
         assert notes.read_text() == "ONE\nTWO\n3\nmine\n"
-
-
-async def test_after_a_call_only_files_that_it_may_have_written_are_checked(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = []
-    whole = Shadow.take
-
-    async def counted_take(self: Shadow, *arguments: Any) -> Snapshot:
-        looks.append(self.root)
-        return await whole(self, *arguments)
-
-    monkeypatch.setattr(Shadow, "take", counted_take)
-    notes, made = project / "notes.txt", project / "empty" / "made.txt"
-    (project / "empty").mkdir()
-    (project / ".gitignore").write_text("*.log\n")
-    (project / "kept.log").write_text("ignored\n")
-    async with working(tmp_path / "state", project) as work:
-        work.history.begin("prompt")
-        await work.before()
-        made.write_text("agent\n")
-        notes.write_text("one\nTWO\nthree\nfour\n")
-        (project / "other.txt").write_text("mine, while it ran\n")
-        await work.history.after_change([str(notes), str(made)])
-        assert len(looks) == 1, "only the look before the call"
-        notes.write_text("one\nTWO\nthree\nmine\n")
-        await work.before()
-        (project / "kept.log").write_text("by a call, in an ignored file\n")
-        await work.history.after_change([str(project / "kept.log")])
-        assert len(looks) == 2
-        await work.before()
-        (project / "other.txt").write_text("agent\n")
-        await work.history.after_change([str(project / "other.txt")])
-        (project / "other.txt").write_text("mine, while it ran\n")
-        await work.history.end()
-        report = await work.history.undo()
-    assert report.deleted == (str(made),)
-    assert report.kept == ()
-    assert notes.read_text() == "one\ntwo\nthree\nmine\n"
-    assert (project / "other.txt").read_text() == "mine, while it ran\n"
-    assert (project / "empty").is_dir()
-    assert (project / "kept.log").exists()
 
 
 async def test_a_change_that_no_call_can_have_made_is_the_users(project: Path, tmp_path: Path) -> None:
@@ -251,20 +207,6 @@ async def test_an_undo_with_nothing_to_do_continues_with_the_previous_prompt(pro
         assert not report.done
         report = await work.history.undo()
         assert report.prompt_id == "first"
-
-
-async def test_an_ignored_file_that_a_later_call_names_is_not_the_users(project: Path, tmp_path: Path) -> None:
-    (project / ".gitignore").write_text(".env\n")
-    (project / ".env").write_text("KEY=1\n")
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission(command="change notes.txt"):
-            (project / "notes.txt").write_text("agent\n")
-            await work.history.after_change()
-            await work.before(file_path=".env")
-            (project / ".env").write_text("KEY=2\n")
-            await work.history.after_change([str(project / ".env")])
-        assert (await work.history.undo()).kept == ()
-    assert (project / ".env").read_text() == "KEY=1\n"
 
 
 async def test_agentclis_own_files_are_no_part_of_undo_and_diff(project: Path, tmp_path: Path) -> None:

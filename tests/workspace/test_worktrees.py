@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.workspace.worktrees import Worktrees
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from tests.workspace.folders import git
 
 
 @pytest.fixture
