@@ -22,11 +22,8 @@ class FileChange:
     path: str
     """Absolute path."""
     kind: ChangeKind
-    added: int | None
-    """Number of added lines; None if the file is not text."""
-    removed: int | None
     note: str = ""
-    """Remark shown instead of line counts, as half a sentence."""
+    """Why there is no copy of it, as half a sentence."""
 
 
 @frozen

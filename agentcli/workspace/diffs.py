@@ -72,37 +72,21 @@ async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderD
 
 
 async def agent_changes(shadow: Shadow, span: SubmissionSpan) -> list[FileChange]:
-    """The changes of one submission, with numbers of lines. Raises `SnapshotError`."""
+    """The changes of one submission. Raises `SnapshotError`."""
     before, after, users = span
-    trees, own = _own(await shadow.compare(before.tree, after.tree, numbers=True), users)
-    lines = {path: (one.added, one.removed) for path, one in trees.items()}
-    mixed = {path: own[path] for path in trees if any(path in one.files for one in users)}
-    lines |= dict.fromkeys(mixed, (0, 0))
-    for layer in _layers(mixed):
-        old, new = await _trees(shadow, layer)
-        for path, one in (await shadow.compare(old, new, numbers=True)).items():
-            added, removed = lines[path]
-            lines[path] = _sum(added, one.added), _sum(removed, one.removed)
-    found = {
-        path: FileChange(str(shadow.root / path), one.kind, *lines[path])
+    trees, _own_steps = _own(await shadow.compare(before.tree, after.tree), users)
+    found = [
+        FileChange(str(shadow.root / path), one.kind)
         for path, one in trees.items()
         if not is_without_copy(path, before, after)
-    }
-    found |= {
-        Path(one.path).relative_to(shadow.root).as_posix(): one
-        for one in await changes_without_lines(shadow, before, after, trees)
-    }
-    return [change for _path, change in sorted(found.items())]
+    ]
+    return sorted((*found, *await changes_without_lines(shadow, before, after, trees)), key=lambda one: one.path)
 
 
 async def _trees(shadow: Shadow, layer: Mapping[str, Stretch]) -> tuple[str, str]:
     old = await shadow.tree_of({path: one for path, (one, _new) in layer.items() if one.exists})
     new = await shadow.tree_of({path: one for path, (_old, one) in layer.items() if one.exists})
     return old, new
-
-
-def _sum(one: int | None, two: int | None) -> int | None:
-    return None if one is None or two is None else one + two
 
 
 def _own(
@@ -130,7 +114,7 @@ async def changes_without_lines(
     found = []
     for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
         note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
-        found.append(FileChange(str(root / path), kind, None, None, note))
+        found.append(FileChange(str(root / path), kind, note))
     return found
 
 
@@ -175,7 +159,7 @@ def _merge(notes: dict[str, FileChange], change: FileChange) -> None:
         if kind == "deleted":
             return
         kind = "added"
-    notes[change.path] = FileChange(change.path, kind, None, None, change.note)
+    notes[change.path] = FileChange(change.path, kind, change.note)
 
 
 SHOWN_CHARACTERS = 64 * 1024

@@ -231,47 +231,41 @@ _TIDY_SECONDS = 120.0
 _MANY_LOOSE_OBJECTS = 5_000
 
 
-@frozen
-class PruneSchedule:
-    folder: Path
-    """Parent of all snapshots."""
-    every: float
-    """Seconds between two runs."""
-
-    async def run(self, in_use: Iterable[Shadow]) -> None:
-        """Prune if it is due. The shadow repositories `in_use` are only shrunk. Never raises for I/O or git errors."""
-        shadows = list(in_use)
-        try:
-            # File times are wall-clock times, so this is measured against the wall clock too.
-            if not await in_thread(lambda: self._due(time.time())):
-                return
-            kept = {shadow.place for shadow in shadows}
-            await in_thread(lambda: self._drop_old(kept, time.time()))
-            for shadow in shadows:
-                if await in_thread(partial(shrink, shadow.place, time.time())):
-                    await shadow.tidy(_TIDY_SECONDS)
-        except (OSError, SnapshotError):
-            # Old copies only take space; pruning is tried again the next day.
+async def prune(folder: Path, in_use: Iterable[Shadow]) -> None:
+    """Prune the snapshots in a folder if the last time is a day ago. The shadow repositories `in_use` are only shrunk.
+    Never raises for I/O or git errors."""
+    shadows = list(in_use)
+    try:
+        # File times are wall-clock times, so this is measured against the wall clock too.
+        if not await in_thread(lambda: _is_due(folder / "pruned", time.time())):
             return
+        await in_thread(lambda: _drop_old(folder, {shadow.place for shadow in shadows}, time.time()))
+        for shadow in shadows:
+            if await in_thread(partial(shrink, shadow.place, time.time())):
+                await shadow.tidy(_TIDY_SECONDS)
+    except (OSError, SnapshotError):
+        # Old copies only take space; pruning is tried again the next day.
+        return
 
-    def _due(self, now: float) -> bool:
-        """Whether the last run is long ago; records this one."""
-        mark = self.folder / "pruned"
-        if (age := _age(mark, now)) is not None and age < self.every:
-            return False
-        mark.touch(mode=0o600)
-        os.utime(mark)
-        return True
 
-    def _drop_old(self, in_use: set[Path], now: float) -> None:
-        for journal in _children(self.folder / "sessions"):
-            if (_age(journal, now) or 0) > KEEP_SECONDS:
-                journal.unlink(missing_ok=True)
-        for place in _children(self.folder / "folders"):
-            used = [_age(path, now) for path in (place / "index", *_children(place / "refs" / "snapshots"))]
-            ages = [age for age in used if age is not None]
-            if place not in in_use and ages and min(ages) > KEEP_SECONDS:
-                shutil.rmtree(place, ignore_errors=True)
+def _is_due(mark: Path, now: float) -> bool:
+    """Whether the last run is long ago; records this one."""
+    if (age := _age(mark, now)) is not None and age < PRUNE_EVERY_SECONDS:
+        return False
+    mark.touch(mode=0o600)
+    os.utime(mark)
+    return True
+
+
+def _drop_old(folder: Path, in_use: set[Path], now: float) -> None:
+    for journal in _children(folder / "sessions"):
+        if (_age(journal, now) or 0) > KEEP_SECONDS:
+            journal.unlink(missing_ok=True)
+    for place in _children(folder / "folders"):
+        used = [_age(path, now) for path in (place / "index", *_children(place / "refs" / "snapshots"))]
+        ages = [age for age in used if age is not None]
+        if place not in in_use and ages and min(ages) > KEEP_SECONDS:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def shrink(place: Path, now: float) -> bool:

@@ -36,14 +36,13 @@ from agentcli.workspace.base import (
 )
 from agentcli.workspace.diffs import CallComparisons, SubmissionSpan, agent_changes, agent_diff, diff_against_head
 from agentcli.workspace.folders import (
-    PRUNE_EVERY_SECONDS,
-    PruneSchedule,
     Roots,
     SnapshotFolders,
     SnapshotLocation,
     distinct,
     home_of,
     make_private,
+    prune,
 )
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal
 from agentcli.workspace.listing import lost, why_uncovered
@@ -508,5 +507,4 @@ class WorkspaceHistory:
     def _start_pruning(self) -> None:
         """Prune old snapshots in the background, once per process."""
         if self._pruning is None:
-            pruning = PruneSchedule(self._place.folder, PRUNE_EVERY_SECONDS)
-            self._pruning = start_task(pruning.run(self._folders.shadows), name="prune snapshots")
+            self._pruning = start_task(prune(self._place.folder, self._folders.shadows), name="prune snapshots")

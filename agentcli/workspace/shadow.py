@@ -270,15 +270,13 @@ class Shadow:
 
     # ---------------------------------------------------------------------------------------------- old content
 
-    async def compare(self, before: str, after: str, numbers: bool = False) -> dict[str, Difference]:
+    async def compare(self, before: str, after: str) -> dict[str, Difference]:
         """The differences between two trees, by path."""
         if before == after:
             return {}
-        found = None if numbers else await _without_git(partial(self._loose.compare, before, after))
+        found = await _without_git(partial(self._loose.compare, before, after))
         if found is None:
-            arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
-            if numbers:
-                arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
+            arguments = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index")
             found = differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
         return {path: one for path, one in found.items() if not listing.is_own_file(path)}
 

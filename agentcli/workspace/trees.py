@@ -43,11 +43,9 @@ class Difference:
     path: str
     before: TreeEntry
     after: TreeEntry
-    added: int | None = None
-    removed: int | None = None
 
     def turned(self) -> Difference:
-        return Difference(self.path, self.after, self.before, self.removed, self.added)
+        return Difference(self.path, self.after, self.before)
 
     @property
     def kind(self) -> ChangeKind:
@@ -68,28 +66,14 @@ def tree_entries(output: bytes) -> dict[str, TreeEntry]:
 
 
 def differences(output: bytes) -> dict[str, Difference]:
-    """Parse `diff-tree -z --raw`, with or without `--numstat` after it."""
+    """Parse `diff-tree -z --raw`."""
     fields = output.split(b"\0")
     found: dict[str, Difference] = {}
-    place = 0
-    while place < len(fields):
-        field = fields[place]
-        if field.startswith(b":") and place + 1 < len(fields):
-            old_mode, new_mode, old, new, _status = field[1:].decode().split(" ")
-            path = os.fsdecode(fields[place + 1])
-            found[path] = Difference(path, TreeEntry(old_mode, old), TreeEntry(new_mode, new))
-            place += 2
-            continue
-        counts = field.split(b"\t", 2)
-        if len(counts) == 3 and (path := os.fsdecode(counts[2])) in found:
-            whole = found[path]
-            found[path] = Difference(path, whole.before, whole.after, _count(counts[0]), _count(counts[1]))
-        place += 1
+    for about, name in zip(fields[::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, _status = about[1:].decode().split(" ")
+        path = os.fsdecode(name)
+        found[path] = Difference(path, TreeEntry(old_mode, old), TreeEntry(new_mode, new))
     return found
-
-
-def _count(text: bytes) -> int | None:
-    return int(text) if text.isdigit() else None
 
 
 def blobs(output: bytes) -> list[bytes]:

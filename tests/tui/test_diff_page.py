@@ -49,7 +49,7 @@ new file mode 100644
 +one
 +two
 """
-HUGE = FileChange("/p/huge.iso", "modified", None, None, "too large, no copy kept")
+HUGE = FileChange("/p/huge.iso", "modified", "too large, no copy kept")
 
 
 def changes_of(text: str, *notes: FileChange) -> Changes:

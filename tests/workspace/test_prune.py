@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.workspace import folders
-from agentcli.workspace.folders import KEEP_SECONDS, PruneSchedule, shrink
+from agentcli.workspace.folders import KEEP_SECONDS, prune, shrink
 from tests.workspace.folders import working
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def test_snapshots_of_an_unused_folder_are_deleted(project: Path, tmp_path
     for path in (place / "index", place / "refs" / "snapshots" / "old"):
         aged(path, KEEP_SECONDS + 60)
     (state / "snapshots" / "pruned").unlink()
-    await PruneSchedule(state / "snapshots", 86_400).run([])
+    await prune(state / "snapshots", [])
     assert not place.exists()
 
 
@@ -74,7 +74,7 @@ async def test_pruning_runs_at_most_once_a_day(project: Path, tmp_path: Path) ->
     (place,) = (state / "snapshots" / "folders").iterdir()
     for path in (place / "index", place / "refs" / "snapshots" / "old"):
         aged(path, KEEP_SECONDS + 60)
-    await PruneSchedule(state / "snapshots", 86_400).run([])
+    await prune(state / "snapshots", [])
     assert place.exists()
 
 
