@@ -109,16 +109,6 @@ class ConversationRequests:
         """Whether the next request has other direct tools than the last one, so that nothing of it is cached."""
         return self._sent is not None and self._sent != self.tools
 
-    def new_tools(self, earlier: Sequence[Message], later: Sequence[Message]) -> list[Json]:
-        """Tools that the next request has and the last one had not: direct ones, and those that messages since then
-        have loaded. `earlier`, `later`: the messages up to the last reply, and after it."""
-        sent = {tool["name"] for tool in (self.tools if self._sent is None else self._sent)}
-        found = [tool for tool in self.tools if tool["name"] not in sent]
-        if loaded := self.loaded_by(later):
-            known = {tool["name"] for tool in self.loaded_by(earlier)}
-            found += [tool for tool in loaded if tool["name"] not in known]
-        return found
-
     def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
         """The tools of a request whose messages refer to these, and those that are deferred in it."""
         loaded = self._loaded

@@ -299,14 +299,11 @@ class Collapse:
         self.thresholds = thresholds or Thresholds()
         self.staged: dict[str, Staged] = {}
         """By the id of the first message of the span."""
-        self.stagings = 0
-        """Number of spans ever staged."""
         self._sizes: dict[str, int] = {}
         """Token sizes of blocks in the log."""
 
     def stage(self, span: Span, text: str, by_person: frozenset[str] = frozenset()) -> None:
         freed = span.tokens - block_tokens(TextBlock(text))
-        self.stagings += 1
         self.staged[span.first] = Staged(span.ids, text, span.kind, span.count, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:

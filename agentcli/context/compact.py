@@ -389,82 +389,47 @@ def boundary(id: str, trigger: str, tokens: tuple[int, int], messages: Sequence[
     return Message("user", (), id, Origin.BOUNDARY, meta=meta)
 
 
-def last_written(log: Sequence[Message], place: int) -> str:
-    """The id of the last message that belongs to the boundary at this place."""
-    written = log[place].meta.get(WRITTEN)
-    if isinstance(written, list):
-        return str(written[-1]) if written else log[place].id
-    # Older sessions: the summary. Prompts copied after it then appear twice, which is harmless.
-    follows = log[place + 1] if place + 1 < len(log) else None
-    return follows.id if follows is not None and follows.origin is Origin.SUMMARY else log[place].id
-
-
 NOTHING = "There is no compaction to undo in this conversation."
 UNREADABLE = "Cannot undo the compaction: the session file cannot be read any more."
-
-
-@frozen
-class CompactionUndo:
-    edit: ContextEdit
-    tokens_now: int
-    tokens_then: int
-
-
-def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimits) -> CompactionUndo | str:
-    """The edit that undoes the last active compaction, or the reason why that is impossible."""
-    boundary = view.edits.boundary(log)
-    if boundary is None:
-        return NOTHING
-    begin = next(place for place, message in enumerate(log) if message.id == boundary.id)
-    through = last_written(log, begin)
-    end = next((place for place in range(begin, len(log)) if log[place].id == through), begin)
-    before = (*log[:begin], *log[end + 1 :])
-    now = view.estimate(log, limits.overhead)
-    if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
-        # The last measured usage is that of the short conversation: only the difference can be estimated.
-        more = _size(view.messages(before)) - _size(view.messages(log))
-        then = now + round(more * view.estimator.density)
-    else:
-        then = view.estimate(before, limits.overhead)
-    if then > limits.usable:
-        return (
-            f"Cannot undo the compaction: the context would have {then:,} tokens, and only {limits.usable:,} fit. "
-            "The conversation is unchanged."
-        )
-    edit = ContextEdit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
-    return CompactionUndo(edit, now, then)
 
 
 async def undo_compaction(
     view: ContextView, log: Sequence[Message], limits: ContextLimits
 ) -> AsyncGenerator[ev.Event, None]:
-    """For `Engine.perform`: the events of the undo and one notice for the user."""
-    undoing = planned_undo(view, log, limits)
-    if isinstance(undoing, str):
-        yield ev.NoticeRaised(text=undoing, level="error", code="command")
+    """For `Engine.perform`: undo the last active compaction. The events, and one notice for the user."""
+    boundary = view.edits.boundary(log)
+    if boundary is None:
+        yield ev.NoticeRaised(text=NOTHING, level="error", code="command")
         return
-    view.edit([undoing.edit], log[-1].id)
+    begin = next(place for place, message in enumerate(log) if message.id == boundary.id)
+    written = boundary.meta.get(WRITTEN, ())
+    end = begin + len(written)
+    before = (*log[:begin], *log[end + 1 :])
+    now = view.estimate(log, limits.overhead)
+    if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
+        # The last measured usage is that of the short conversation: only the difference can be estimated.
+        more = sum(map(message_tokens, view.messages(before))) - sum(map(message_tokens, view.messages(log)))
+        then = now + round(more * view.estimator.density)
+    else:
+        then = view.estimate(before, limits.overhead)
+    if then > limits.usable:
+        text = f"Cannot undo the compaction: the context would have {then:,} tokens, and only {limits.usable:,} fit. "
+        yield ev.NoticeRaised(text=f"{text}The conversation is unchanged.", level="error", code="command")
+        return
+    through = written[-1] if written else boundary.id
+    edit = ContextEdit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
+    view.edit([edit], log[-1].id)
     # The cache watch reports the cost with this text after the next response.
     reason = "a compaction was undone"
-    edits = [edit_to_dict(undoing.edit)]
-    yield ev.ContextEdited(edits=edits, step="compact", freed_tokens=undoing.edit.freed, text=reason)
-    yield ev.NoticeRaised(text=_undo_text(undoing, limits), code="command")
-
-
-def _undo_text(undoing: CompactionUndo, limits: ContextLimits) -> str:
-    restored = undoing.tokens_then - undoing.tokens_now
+    yield ev.ContextEdited(edits=[edit_to_dict(edit)], step="compact", freed_tokens=edit.freed, text=reason)
     text = (
-        f"The compaction is undone: about {token_count(restored)} tokens are back, "
-        f"the context has about {token_count(undoing.tokens_then)} now."
+        f"The compaction is undone: about {token_count(then - now)} tokens are back, "
+        f"the context has about {token_count(then)} now."
     )
     threshold = int(limits.usable * limits.auto_threshold)
-    if limits.auto_compact and undoing.tokens_then >= threshold:
+    if limits.auto_compact and then >= threshold:
         text += (
             f" Auto-compaction starts at {token_count(threshold)}, so the next prompt compacts it again. "
             "To prevent that, turn off the setting autoCompact."
         )
-    return text
-
-
-def _size(messages: Sequence[Message]) -> int:
-    return sum(map(message_tokens, messages))
+    yield ev.NoticeRaised(text=text, code="command")

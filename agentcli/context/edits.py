@@ -125,8 +125,6 @@ class Edits:
         self._undone: dict[str, str] = {}
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
         self._active: _Active | None = None
-        self.version = 0
-        """Number of edits ever made, including those that revert others."""
 
     def copy(self) -> Edits:
         other = Edits()
@@ -136,7 +134,6 @@ class Edits:
         return other
 
     def add(self, edit: ContextEdit) -> None:
-        self.version += 1
         self._active = None
         match edit.kind:
             case "collapse":
@@ -306,7 +303,7 @@ class Edits:
 
 def is_whole(log: Sequence[Message], place: int) -> bool:
     """Whether all messages of the boundary at this place were written. If not (a crash between two lines of the session
-    file), the boundary does not count: the messages it replaces would be lost. Older sessions do not record it."""
+    file), the boundary does not count: the messages it replaces would be lost."""
     written = log[place].meta.get(WRITTEN)
     if not isinstance(written, list):
         return True

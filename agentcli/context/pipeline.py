@@ -127,7 +127,7 @@ class _Run:
     def _compute_state(self) -> ContextState:
         edits, state = self._view.edits, self._state(self._freed)
         cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
-        return replace(state, cached=cached, edited=edits.edited, version=edits.version)
+        return replace(state, cached=cached, edited=edits.edited)
 
     def _filter_allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""

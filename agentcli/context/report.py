@@ -88,17 +88,6 @@ class ExpectedCache:
         return Usage(cache_write_1h_tokens=tokens) if self.long_lived else Usage(cache_write_5m_tokens=tokens)
 
 
-@frozen
-class ContextSizes:
-    """Tokens of the next request, to be divided among its items."""
-
-    total: int
-    later: int = 0
-    """The estimated part of them: messages since the last reported usage, and new tools."""
-    new_tools: frozenset[str] = frozenset()
-    """Ids of the items of tools that the last request did not have."""
-
-
 def estimate_outlook(tokens: int, limits: ContextLimits, price: Price | None, cache: ExpectedCache) -> Outlook:
     """The outlook for a next request of `tokens` input tokens."""
     read = min(tokens, cache.tokens)
@@ -158,13 +147,15 @@ def price_of_change(
 
 def context_items(
     messages: Sequence[Message],
-    sizes: ContextSizes,
+    total: int,
+    later: int,
     system: Iterable[str],
     tools: Iterable[Json],
     pinned: AbstractSet[str] = frozenset(),
     reach: CacheReach = "sent",
 ) -> list[ContextItem]:
-    """All items of the next request, in its order. `pinned`: the ids of pinned blocks."""
+    """All items of the next request, in its order. `total`: its tokens; `later`: those of messages since the last
+    reported usage, which are an estimate; `pinned`: the ids of pinned blocks."""
     size = int(sum(map(text_tokens, system)))
     items = [ContextItem("system", "system", "System prompt", size, cached=True)]
     items += [
@@ -174,22 +165,21 @@ def context_items(
     items += _block_items(messages)
     known = last_counted(messages)
     behind = {message.id for message in messages[known + 1 :]} if known >= 0 else set()
-    behind |= sizes.new_tools
-    is_later = [item.id in behind or item.id.rpartition(":")[0] in behind for item in items]
+    is_later = [item.id.rpartition(":")[0] in behind for item in items]
     split = {
-        later: iter(
-            split_tokens(tokens, [item.tokens for item, one in zip(items, is_later, strict=True) if one is later])
+        part: iter(
+            split_tokens(tokens, [item.tokens for item, one in zip(items, is_later, strict=True) if one is part])
         )
-        for later, tokens in ((False, sizes.total - sizes.later), (True, sizes.later))
+        for part, tokens in ((False, total - later), (True, later))
     }
     return [
         replace(
             item,
-            tokens=next(split[later]),
+            tokens=next(split[part]),
             cached=_is_cached(item, reach) if known >= 0 else None,
             pinned=item.id in pinned,
         )
-        for item, later in zip(items, is_later, strict=True)
+        for item, part in zip(items, is_later, strict=True)
     ]
 
 

@@ -64,8 +64,6 @@ class ContextState:
     """Whether the cache lives for an hour; writing to it then costs more."""
     edited: Callable[[str], ContextEdit | None] = lambda _block: None
     """Returns the active edit of a block; set by the pipeline."""
-    version: int | None = None
-    """Number that changes with every edit, so that a step may cache its findings; None: it may not."""
 
     @property
     def share(self) -> float:

@@ -101,34 +101,6 @@ async def test_the_working_directory_is_sent_again_after_a_compaction_but_not_af
     assert await whereabouts.collect(state(*log)) == ()
 
 
-async def test_the_working_directory_is_sent_again_when_its_message_is_collapsed() -> None:
-    view = ContextView()
-    began, now = Path("/began/here"), Path("/work")
-    told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
-    whereabouts = ResumedFolders(told, folders, SequentialIds(), view.messages)
-    (first,) = await whereabouts.collect(state(prompt()))
-    view.edit([ContextEdit(kind="collapse", target="p", through=first.id, text="we began")])
-    assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1
-
-
-async def test_undoing_a_compaction_makes_the_plan_mode_notice_visible_again() -> None:
-    view = ContextView()
-    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), view.messages)
-    (told,) = await notice.collect(state(prompt()))
-    log = (prompt(), told, BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
-    view.edit([undo()])
-    assert await notice.collect(state(*log)) == ()
-
-
-async def test_undoing_a_compaction_makes_the_task_list_visible_again() -> None:
-    view = ContextView()
-    reminder = TaskListReminder(SequentialIds(), view.messages)
-    log = (prompt(), *tasks("in_progress"), BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
-    assert len(await reminder.collect(state(*log))) == 1
-    view.edit([undo()])
-    assert await reminder.collect(state(*log)) == ()
-
-
 def undo() -> ContextEdit:
     return ContextEdit(kind="undo_compaction", target="b", through="s", step="compact")
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.attachments import changed_files as changedfiles
 from agentcli.agent.attachments.changed_files import CHANGED_FILES, MAX_SHOWN, MAX_TOLD, ChangedFiles
 from agentcli.agent.file_changes import changed_notice, wait_for_changes
 from agentcli.agent.loop_state import LoopState
@@ -91,11 +90,6 @@ async def test_a_change_by_others_is_reported_once_as_a_diff(desk: Desk) -> None
     assert await desk.told() == ""
     desk.put("a.py", "one\nII\nthree\n")
     assert "-2\n+II" in await desk.told()
-
-
-async def test_files_that_were_never_read_are_not_reported(desk: Desk) -> None:
-    desk.put("a.py", "one")
-    assert await desk.told() == ""
 
 
 async def test_our_own_writes_are_not_reported(desk: Desk) -> None:
@@ -220,21 +214,6 @@ async def test_files_hidden_by_a_rule_or_reported_elsewhere_are_left_out(tmp_pat
         await desk.read(name, "one\n")
         desk.put(name, "two\n")
     assert await desk.told() == ""
-
-
-async def test_an_unchanged_file_is_not_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    await desk.read("a.py", "one\n")
-    monkeypatch.setattr(changedfiles, "_SETTLED_NANOSECONDS", -1)
-    loads: list[str] = []
-
-    def counted(path: str) -> bytes:
-        loads.append(path)
-        return Path(path).read_bytes()
-
-    monkeypatch.setattr(changedfiles, "load_blocking", counted)
-    for _turn in range(3):
-        assert await desk.told() == ""
-    assert len(loads) == 1
 
 
 async def test_a_change_within_the_resolution_of_time_is_seen(desk: Desk) -> None:

@@ -24,7 +24,7 @@ from agentcli.session.store import SessionStore
 from tests.support.cacheserver import PromptCache
 from tests.support.curating import cached_bench, looking
 from tests.support.fakes import Bench, LoopClock, only
-from tests.support.scripts import call, fails, pause, reply, say
+from tests.support.scripts import call, pause, reply, say
 
 pytestmark = pytest.mark.virtual
 
@@ -106,54 +106,6 @@ async def test_a_change_is_visible_at_once_and_later_changes_build_on_it() -> No
     assert "far: A line" in json.dumps(b.requests[-2])
     assert "far: A line" not in json.dumps(b.requests[-1])
     assert "near: A line" in json.dumps(b.requests[-1])
-
-
-async def test_an_item_dropped_and_restored_in_flight_is_unchanged() -> None:
-    b, _cache = looked()
-    async with b.engine:
-        await begun(b)
-        far = result(b, 0)
-
-        def act() -> list[Any]:
-            return [b.engine.context.drop(far), b.engine.context.restore(far)]
-
-        _events, done = await meddling(b, "third", ev.TextStreamed, act)
-        assert isinstance(done[1], ContextEffect)
-        assert LATER in done[1].text
-        assert only(await b.run("fourth"), ev.PrefixBroken) == []
-        assert b.engine.context.dropped_items() == []
-
-
-async def test_a_change_between_requests_takes_effect_at_once() -> None:
-    b, _cache = looked(reply(call("Look", what="last", seconds=5)), "Three.", "Four.")
-    async with b.engine:
-        await begun(b)
-        far = result(b, 0)
-        _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
-        assert isinstance(dropped, ContextEffect)
-        assert LATER not in dropped.text
-    assert "far: A line" not in json.dumps(b.requests[-1])
-
-
-@pytest.mark.parametrize(
-    "ending",
-    [
-        fails(400, "no", "invalid_request_error"),
-        fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error"),
-        reply(stop_reason="refusal"),
-    ],
-    ids=["fails", "too long", "declined"],
-)
-async def test_a_failed_request_does_not_lose_the_change(ending: Any) -> None:
-    b, _cache = looked(ending, reply("A summary.", match="write a hand-over"), reply("On.", repeat=True))
-    async with b.engine:
-        await begun(b)
-        far = result(b, 0)
-        await meddling(b, "third", ev.RequestStarted, lambda: b.engine.context.drop(far))
-        events = await b.run("fourth")
-        assert all(UNKNOWN not in broken.reason for broken in only(events, ev.PrefixBroken))
-    assert "far: A line" not in json.dumps(b.requests[-1])
-    assert b.refused == []
 
 
 @pytest.mark.parametrize("how", ["abort", "leave"])

@@ -5,27 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentcli.agent.context import collapse
 from agentcli.agent.context.collapse import MAX_FAILURES, MAX_TRIES, ConversationCollapse
 from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
-from agentcli.context.collapse import Collapse, Span
+from agentcli.context.collapse import Collapse
 from agentcli.context.edits import ContextEdit, edit_from_dict
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.append_only import AppendOnly
 from agentcli.core.ids import SequentialIds
-from agentcli.core.messages import Json, Message, Origin, TextBlock
+from agentcli.core.messages import Json, Message, Origin
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport
 from agentcli.providers.transports.wire import WireTransport
@@ -198,27 +196,6 @@ async def test_finished_turns_of_one_prompt_are_summarised_while_it_runs() -> No
     assert broken == len(edited), "between two batches each request begins with the previous one"
 
 
-async def test_a_single_prompt_that_gets_too_long_commits_its_finished_turns() -> None:
-    s = Stage(SUMMARY, *STEPS[:7], "It fits.", most=MOST - 2_500, tools=[Story()])
-    async with s.engine:
-        events = await s.bench.run("tell it all")
-    ways = [event.transition for event in only(events, ev.LoopContinued)]
-    assert "collapse_drain_retry" in ways
-    assert not only(events, ev.ContextCompacted)
-    assert result_of(events).text == "It fits."
-
-
-async def test_the_cost_of_summaries_is_counted() -> None:
-    s = Stage(SUMMARY, *PARTS)
-    async with s.engine:
-        events = await s.told(*range(9))
-        reported = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
-        assert len(reported) == len(s.asked) > 0
-        assert all(event.model == SMALL and event.cost_usd for event in reported)
-        by_model = s.engine.costs.totals.by_model[SMALL]
-        assert by_model.usage.prompt_tokens == sum(event.usage.prompt_tokens for event in reported)
-
-
 async def test_a_long_conversation_never_needs_a_compaction() -> None:
     """Requests change in batches only: between two batches each request begins with the previous one."""
 
@@ -345,17 +322,6 @@ async def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json)
     assert s.collapsing.staged() == 0
     assert not only(events, ev.ContextEdited)
     assert result_of(events[-1:]).is_error is False
-
-
-async def test_a_single_failed_summary_is_retried() -> None:
-    failure = {**fails(400, "no", "invalid_request_error"), "match": RECORD}
-    s = Stage(failure, SUMMARY, *PARTS)
-    async with s.engine:
-        await s.told(*range(7))
-        assert (len(s.asked), s.collapsing.staged()) == (1, 0)
-        await s.told(7)
-        assert s.collapsing.staged() > 1
-        assert sent(s.asked[0]) == sent(s.asked[1])
 
 
 @pytest.mark.parametrize("text", ["Too many words. " * 600, " \n"])
@@ -485,45 +451,6 @@ async def test_the_exchange_where_a_repair_ends_is_not_collapsed() -> None:
         await s.told(*range(6))
         s.view.repair("strip_thinking", prompt(s, 2).id)
         assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 3"}
-
-
-def test_thousands_of_short_messages_are_not_looked_through_for_every_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-
-    def no_spans(shown: Sequence[Message], *_rest: object) -> Iterator[Span]:
-        looks.append(len(shown))
-        return iter(())
-
-    monkeypatch.setattr(collapse, "find_spans", no_spans)
-
-    async def main() -> None:
-        s = Stage(SUMMARY)
-        async with s.engine:
-            log: list[Message] = []
-            for number in range(1_000):
-                for role, origin in (("user", Origin.PROMPT), ("assistant", Origin.REPLY)):
-                    log.append(Message(role, (TextBlock("So it is."),), f"{role} {number}", origin))
-                await all_staged(s, log=AppendOnly(log))
-
-    run_virtual(main)
-    assert looks[:50] == list(range(2, 102, 2)), "a short conversation: for every prompt"
-    assert len([size for size in looks if size > 1_000]) <= 50
-
-
-async def test_staged_spans_are_checked_when_something_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    s = Stage(SUMMARY, *PARTS)
-    async with s.engine:
-        await s.told(*range(6))
-        await all_staged(s, usable=12_000)
-        checks: list[None] = []
-        prune = s.collapsing.step.prune
-        monkeypatch.setattr(s.collapsing.step, "prune", lambda *given: checks.append(None) or prune(*given))
-        await all_staged(s, usable=12_000)
-        assert len(checks) == 1, "spans were staged since"
-        await all_staged(s, usable=12_000)
-        assert len(checks) == 1
-        s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="user")])
-        assert await all_staged(s, estimate=0) == {"part 0", "part 2", "part 3"}
 
 
 # --------------------------------------------------------------------------------------------------- in another process

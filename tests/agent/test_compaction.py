@@ -201,21 +201,6 @@ async def test_a_prompt_that_was_refused_after_a_compaction_does_not_come_back_w
     assert "something nice" in told(b)
 
 
-async def test_pinned_content_survives_two_compactions() -> None:
-    b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
-    async with b.engine:
-        await b.run("find the key")
-        pinned = frozenset({f"{b.engine.messages[2].id}:0"})
-        await compacted(b, pinned)
-        await b.run("more")
-        await b.run("and more")
-        await compacted(b, pinned)
-        await b.run("go")
-    assert "key was seen. key was seen." in told(b)
-    assert told(b).count("the result of Look") == 1
-    assert b.refused == []
-
-
 async def compacted(b: Bench, pinned: frozenset[str]) -> None:
     """A compaction with pins, as the engine would run it."""
     b.engine.session.pins |= pinned

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.attachments.state_notes import TaskListReminder, tasks_text
+from agentcli.agent.attachments.state_notes import TaskListReminder
 from agentcli.agent.context import compaction_restore
 from agentcli.agent.context.compaction_restore import (
     FILE_TOKENS,
@@ -103,18 +103,6 @@ def test_edited_files_come_before_many_that_were_only_read_later() -> None:
     edited = [UsedFile(f"e{number}", edited=True) for number in range(4)]
     order = [file.path for file in by_importance([*read, *edited])]
     assert order == ["r0", "r1", "e0", "e1", "e2", *(f"r{n}" for n in range(2, 8)), "e3"]
-
-
-def test_a_task_list_with_open_tasks_is_restored() -> None:
-    todos = [{"content": "Paint\x1b[31m it", "status": "pending"}, {"content": "Look", "status": "completed"}]
-    assert tasks_text(used("1", "TodoWrite", todos=todos)).splitlines()[1:] == [
-        "- pending: Paint it",
-        "- completed: Look]",
-    ]
-    assert tasks_text(used("1", "TodoWrite", todos=todos[1:])) == ""
-    assert tasks_text([]) == ""
-    many = [{"content": f"Task {n}", "status": "pending"} for n in range(100)]
-    assert "- and 50 more" in tasks_text(used("1", "TodoWrite", todos=many))
 
 
 def test_the_last_approved_plan_is_restored() -> None:
@@ -241,23 +229,6 @@ async def test_the_parts_of_long_files_that_were_read_or_edited_are_restored(tmp
     assert "1500\\tchanged = 1" in said
     assert "value_1400 =" not in said
     assert "read.py" not in said.partition("as it is on disk now")[2], "five later ones are more important"
-
-
-async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None:
-    engine, transport = engine_on(tmp_path, reads("a.py", "secret.py"), LONG, LONG, "A summary.", "On.")
-    async with engine:
-        (tmp_path / "project" / "a.py").write_text("fine = 1\n")
-        (tmp_path / "project" / "secret.py").write_text("password = 1\n")
-        await collect(engine.submit("read them"))
-        await collect(engine.submit("more"))
-        from agentcli.permissions.rules import parse_rule
-
-        permissions = engine.session.permissions
-        rule = parse_rule("Read(./secret.py)", "test")
-        permissions._policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
-        said = await after_compaction(engine, transport)
-    assert "fine = 1" in said
-    assert "password" not in said
 
 
 async def test_a_file_that_would_need_approval_is_not_restored(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.compacting import LONG, USED, told, tool
-from tests.support.curating import cached_bench, looking
 from tests.support.fakes import MODEL, Bench, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, reply, think
 
@@ -56,25 +55,6 @@ async def test_an_undo_right_after_a_compaction_knows_the_exact_size() -> None:
         await collect(b.engine.compact())
         await collect(b.engine.perform(b.engine.context.undo_compaction()))
         assert b.engine.context.outlook().tokens == full
-
-
-async def test_undo_counts_as_the_models_tokenizer_does() -> None:
-    """Capitals cost this server three fifths of what is estimated before anything is known about it."""
-
-    looks = [reply(call("Look", what=what)) for what in ("far", "near")]
-    replies = (looks[0], "Far.", looks[1], "Near.", "A summary.", "Since.", "On.")
-    b, cache = cached_bench(*replies, tools=[looking("A LONG STORY IN CAPITALS. " * 1_000)])
-    async with b.engine:
-        await b.run("look")
-        await b.run("and again")
-        await collect(b.engine.compact())
-        await b.run("after")
-        await collect(b.engine.perform(b.engine.context.undo_compaction()))
-        said = b.engine.context.outlook()
-        await b.run("go")
-    read = cache.readings[-1]
-    assert said.tokens == pytest.approx(read.prompt, rel=0.05)
-    assert said.cached_tokens <= read.read, "what was sent since the compaction began otherwise"
 
 
 async def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:

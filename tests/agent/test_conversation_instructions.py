@@ -206,21 +206,6 @@ async def test_a_compaction_renews_the_user_context_and_repeats_nested_files(pro
     assert len(project.renewed) == 1
 
 
-async def test_a_compaction_that_is_undone_at_once_leaves_the_prefix_unchanged(project: Project) -> None:
-    project.put("AGENTS.md", "be brief")
-    project.begin()
-    await project.told(*turn("Read", file_path="x"))
-    before = project.view.wire(project.log)
-    project.put("AGENTS.md", "be loud")
-    project.log += (BOUNDARY, SUMMARY)
-    project.view.edit([UNDO])
-    assert project.view.wire(project.log) == before
-    (told,) = await project.told()
-    assert told.startswith(CHANGED)
-    assert project.renewed == []
-    assert project.view.messages(project.log)[0].text.count("be brief") == 1
-
-
 async def test_undoing_a_compaction_reverts_the_renewed_user_context(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
@@ -233,37 +218,6 @@ async def test_undoing_a_compaction_reverts_the_renewed_user_context(project: Pr
     assert project.view.messages(project.log) == before
     assert "be loud" in (await project.told())[0]
     assert await project.told() == []
-
-
-async def test_undoing_the_second_compaction_restores_the_prefix_of_the_first(project: Project) -> None:
-    project.put("AGENTS.md", "one")
-    project.begin()
-    project.put("AGENTS.md", "two")
-    await project.told(BOUNDARY, SUMMARY)
-    project.put("AGENTS.md", "three")
-    await project.told(Message("user", (), "b2", Origin.BOUNDARY), user_message("more", "s2", Origin.SUMMARY))
-    assert "three" in project.view.messages(project.log)[0].text
-    project.view.edit([ContextEdit(kind="undo_compaction", target="b2", through="s2")])
-    assert "two" in project.view.messages(project.log)[0].text
-    assert "three" in (await project.told())[0]
-    assert len(project.renewed) == 2
-
-
-async def test_replies_repeated_by_a_compaction_do_not_count_as_requests(project: Project) -> None:
-    project.put("AGENTS.md", "be brief")
-    project.begin()
-    project.put("AGENTS.md", "be loud")
-    copy = Message("assistant", (TextBlock("as I said"),), "copy", Origin.REPLY)
-    assert await project.told(BOUNDARY, SUMMARY, copy) == []
-    assert len(project.renewed) == 1
-
-
-async def test_the_prefix_does_not_change_after_the_first_request(project: Project) -> None:
-    project.put("AGENTS.md", "be brief")
-    project.begin()
-    project.put("AGENTS.md", "be loud")
-    assert len(await project.told(BOUNDARY, SUMMARY, *turn("Read", file_path="x"))) == 1
-    assert project.renewed == []
 
 
 async def test_instructions_in_a_collapsed_span_are_sent_again(project: Project) -> None:
@@ -323,16 +277,6 @@ async def test_instructions_written_by_the_model_are_not_sent_back_to_it(project
     assert await project.told(*turn("Edit", file_path="AGENTS.md")) == []
     project.put("AGENTS.md", "be loud")
     assert len(await project.told()) == 1
-
-
-async def test_instructions_of_at_most_twenty_folders_are_sent_at_once(project: Project) -> None:
-    for number in range(60):
-        project.put(f"{number}/AGENTS.md", f"rule {number}")
-    project.begin()
-    calls = [message for number in range(60) for message in turn("Read", file_path=f"{number}/x")]
-    told = await project.told(*calls)
-    assert len(told) == 20
-    assert "rule 59" in told[-1]
 
 
 async def test_the_prefix_is_identical_in_every_request(tmp_path: Path) -> None:

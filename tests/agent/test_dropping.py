@@ -212,17 +212,6 @@ async def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_be
     assert before.once_tokens < alone.once_tokens / 10
 
 
-async def test_the_system_prompt_and_the_tools_stay_cached_whatever_is_dropped_behind_them() -> None:
-    b, _cache = cached_bench(reply(call("Look", what="a")), "Seen.", "Over.", tools=[looking()])
-    async with b.engine:
-        await b.run("look")
-        await b.run("and now?")
-        # Sizes are estimates: what is left unchanged may come to less than the head does.
-        b.engine.context._break_at(1)
-        cached = {one.category for one in b.engine.context.items() if one.cached}
-    assert cached == {"system", "tools"}
-
-
 def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
     talk = Talk()
     for what in ("a", "b"):
@@ -245,20 +234,3 @@ def _renamed(message: Message, ids: dict[str, str]) -> Message:
     for old, new in ids.items():
         text = text.replace(old, new)
     return message_from_dict(json.loads(text))
-
-
-@pytest.mark.parametrize(("back", "least"), [(2, 0.0), (12, 0.9)])
-async def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(back: int, least: float) -> None:
-    """The cache is searched only some blocks back from the end."""
-
-    b, cache = cached_bench(*["Part of a long story. " * 60] * 21)
-    async with b.engine:
-        for number in range(20):
-            await b.run(f"and {number} " + "more of it " * 100)
-        answers = [one for one in b.engine.context.items() if one.category == "answers"]
-        said = b.engine.context.drop(answers[-back].id)
-        assert isinstance(said, ContextEffect)
-        await b.run("go on")
-    sent = cache.readings[-1]
-    assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)
-    assert sent.written > least * sent.prompt

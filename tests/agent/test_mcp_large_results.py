@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from pathlib import Path
@@ -74,21 +73,6 @@ async def test_nothing_large_is_handled_on_the_event_loop(tmp_path: Path, monkey
     await output(tmp_path, structured=ROWS)
     await output(tmp_path, text("short"))
     assert on_loop == [False, False, True]
-
-
-async def test_the_event_loop_goes_on_meanwhile(tmp_path: Path) -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.ensure_future(count())
-    await output(tmp_path, text(LINES * 30))
-    counting.cancel()
-    assert turns > 10
 
 
 @each_row("character", [" ", "a", "é", "漢", "x \n"])

@@ -20,7 +20,7 @@ from agentcli.agent.profile import Profile
 from agentcli.commands.line import run_command
 from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core import events as ev
-from agentcli.core.messages import MCP_SERVERS, Json
+from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.permissions.policy import Policy
@@ -195,12 +195,6 @@ async def test_a_search_that_finds_nothing_names_servers_that_are_not_connected(
     assert "broken (failed: db-server: no such program); off (disabled)." in text
 
 
-async def test_a_search_does_not_wait_forever() -> None:
-    b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
-    await b.once()
-    assert "Still connecting: late; search again later." in texts(b.requests[1])
-
-
 async def test_a_direct_tool_that_vanishes_stays_in_the_prefix_and_its_calls_say_why() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
@@ -312,15 +306,6 @@ def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> No
     assert offer.registry(Registry(())).names == ("mcp__one__a",)
 
 
-async def test_servers_that_are_all_disabled_add_nothing() -> None:
-    server = FakeServer("one", tool_offer("a"))
-    server.leave("disabled", "")
-
-    b = with_servers("ok", servers=(server,))
-    await b.once()
-    assert tool_names(b.requests[0]) == ["Look"]
-
-
 async def test_resources_have_tools_when_a_server_has_some() -> None:
     server = FakeServer("one", resources=resources("note://one", "note://two"))
     server.connect()
@@ -391,46 +376,6 @@ def _fixed_tools(body: Json) -> bytes:
     return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
 
 
-async def test_the_estimate_of_the_next_request_counts_tools_as_soon_as_they_are_loaded() -> None:
-    server = FakeServer("big", *many(20))
-    server.connect()
-
-    used = {"input_tokens": 3_000, "output_tokens": 50}
-    search = reply(call("ToolSearch", query="select:get_thing_1,get_thing_2"), usage=used)
-    again = reply(call("ToolSearch", query="select:get_thing_2"), usage=used)
-    b = with_servers(search, again, reply("done", usage=used), servers=(server,), mcp_limits=DEFERRING)
-    grown = []
-    async with b.engine:
-        async for one in b.engine.submit("go"):
-            if isinstance(one, ev.LoopContinued):
-                items = {item.id: item.tokens for item in b.engine.context.items()}
-                outlook = b.engine.context.outlook()
-                assert sum(items.values()) == outlook.tokens
-                unseen = b.engine.session.view.estimate(b.engine.messages, 0)
-                grown.append(outlook.tokens - unseen)
-                assert {"tool:mcp__big__get_thing_1", "tool:mcp__big__get_thing_2"} <= items.keys()
-        assert b.engine.context.outlook().tokens == 3_050, "the last usage counts them"
-    assert grown[0] > 50
-    assert grown[1] == 0, "they were in the request before"
-
-
-async def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expected_from_the_cache() -> None:
-    late = FakeServer("late", *many(3))
-
-    used = {"input_tokens": 10, "cache_creation_input_tokens": 3_000, "output_tokens": 50}
-    search_off = ServerToolLimits(ServerToolSettings(search="off"))
-    b = with_servers(reply("one", usage=used), "two", servers=(late,), mcp_limits=search_off)
-    async with b.engine:
-        await b.run("first")
-        before = b.engine.context.outlook()
-        assert before.cached_tokens == 3_000
-        late.connect()
-        b.engine.session.use_servers()
-        after = b.engine.context.outlook()
-        assert after.tokens > before.tokens + 50
-        assert (after.cached_tokens, after.cold) == (0, True)
-
-
 async def test_context_shows_what_each_server_costs() -> None:
     one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
     one.connect()
@@ -454,34 +399,6 @@ async def test_context_shows_what_each_server_costs() -> None:
     assert items["mcp__one__get_thing_3"] == "tools"
     assert items["Tools and instructions of MCP servers"] == "mcp"
     assert '"name": "mcp__one__get_thing_3"' in shown
-
-
-async def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() -> None:
-    large, small = FakeServer("large", *many(100)), FakeServer("small", tool_offer("b"))
-    talks = FakeServer("talks", tool_offer("c"), instructions="Ask before you write.\n- Prefer reading.\n" * 20)
-    for server in (large, small, talks):
-        server.connect()
-
-    answered = reply("ok", usage={"input_tokens": 3_000})
-    b = with_servers(answered, servers=(large, small, talks), mcp_limits=DEFERRING)
-    async with b.engine:
-        await b.run()
-        density = b.engine.context.density()
-        costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
-        told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
-    assert costs["large"] > 5 * costs["small"]
-    assert costs["talks"] > 5 * costs["small"]
-    assert sum(costs.values()) == pytest.approx(text_tokens(told) * density, rel=0.1)
-
-
-async def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
-    server = FakeServer("one", tool_offer("a"))
-    server.connect()
-
-    b = with_servers("ok", servers=(server,))
-    async with b.engine:
-        (started,) = only(await b.run(), ev.SessionStarted)
-    assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
 
 
 BY_API = ServerToolLimits(ServerToolSettings(search="api", direct_tokens=0))

@@ -211,17 +211,6 @@ async def test_the_transcript_has_the_prompt_as_typed_and_a_line_for_the_file(pr
     assert [wording.message_line(message) for message in attached(session)] == shown[1:]
 
 
-async def test_a_compaction_restores_an_attached_file(project: Path) -> None:
-    long = "Part of a long story. " * 900
-    async with Assembled(project, [long, long, "A summary.", "Fine."]) as session:
-        await session.run("Look at @src/app.py")
-        await session.run("go on")
-        await session.follow(session.engine.compact())
-        await session.run("and now?")
-        sent = json.dumps(session.requests[-1]["messages"])
-    assert sent.count("1\\tline 1\\n") == 1
-
-
 async def test_verbatim_text_attaches_nothing(project: Path) -> None:
     async with Assembled(project, ["Fine."]) as session:
         await session.run("Look at @src/app.py", mentions="")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from agentcli.context import user_edits as pinning
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
-from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.context.user_edits import ContextEffect, planned_drop, planned_restore
@@ -24,7 +23,7 @@ from agentcli.core.messages import Message, Origin
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
-from tests.context.logs import PIXEL, Talk, refused, talks
+from tests.context.logs import refused, talks
 from tests.support.compacting import LONG
 from tests.support.curating import BIG, item, looking, state
 from tests.support.fakes import Bench, LoopClock, bench, collect
@@ -141,38 +140,6 @@ async def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
         assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
         assert isinstance(b.engine.context.restore(collapsed), ContextEffect)
         assert b.engine.session.view.wire(b.engine.messages) == before
-
-
-def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
-    talk = Talk()
-    talk.prompt("look")
-    cleared = talk.call("Look", {}, BIG * 4)
-    dropped = talk.call("Look", {}, BIG * 4)
-    refused_picture = talk.prompt("see", PIXEL)
-    talk.answer("Seen.")
-    end = talk.prompt("and?")
-    view = ContextView()
-    view.edit([ContextEdit(kind="replace", target=cleared, text="[cleared]")])
-    view.edit([ContextEdit(kind="drop", target=dropped), ContextEdit(kind="drop", target=f"{talk.log[3].id}:0")])
-    view.repair("drop_images", end)
-    shown = sum(map(message_tokens, view.messages(talk.log)))
-    span = ContextEdit(
-        kind="collapse", target=talk.log[0].id, through=talk.log[-2].id, text="They looked.", step="collapse"
-    )
-    view.edit([span])
-    small = sum(map(message_tokens, view.messages(talk.log)))
-    now = state(estimate=small, usable=shown + 1)
-    change = planned_restore(view, talk.log, f"collapse:{talk.log[0].id}:0", now)
-    assert not isinstance(change, str), change
-    assert small - change.freed == shown
-    view.edit(change.edits)
-    picture = f"{refused_picture}:1"
-    view.edit([ContextEdit(kind="replace", target=picture, text="[a picture]")])
-    small = sum(map(message_tokens, view.messages(talk.log)))
-    change = planned_restore(view, talk.log, picture, now)
-    assert not isinstance(change, str), change
-    view.edit(change.edits)
-    assert small - change.freed == sum(map(message_tokens, view.messages(talk.log)))
 
 
 # ------------------------------------------------------------------------------------------------------------ resumed

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
-from agentcli.agent.attachments import skills
 from agentcli.agent.attachments.skills import LISTING_CHARACTERS, MAX_ALL_LISTED
 from agentcli.commands.line import run_command
 from agentcli.core import events as ev
@@ -259,24 +257,6 @@ async def test_of_many_skills_those_are_listed_that_fit_the_prompt_and_the_rest_
         assert len(set(fronts)) == 1
         for before, after in zip(a.requests, a.requests[1:], strict=False):
             assert texts_of(after)[: len(texts_of(before))] == texts_of(before), "the prefix stays"
-
-
-async def test_many_skills_are_ranked_beside_the_event_loop(
-    project: Path, home_skills: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[threading.Thread] = []
-
-    def relevant(_query: str, _skills: object) -> list[str]:
-        threads.append(threading.current_thread())
-        return []
-
-    monkeypatch.setattr(skills, "relevant", relevant)
-    for number in range(MAX_ALL_LISTED + 1):
-        skill(home_skills, f"skill-{number:03}")
-    async with Assembled(project, [reply(call("Skill", skill="search: charts")), "Done."]) as a:
-        await a.run()
-    assert len(threads) == 2, "for the prompt, and for the search"
-    assert threading.main_thread() not in threads
 
 
 async def test_loaded_skills_survive_a_compaction(project: Path, home_skills: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -73,13 +72,6 @@ def test_short_exchanges_are_combined_until_a_summary_pays_off() -> None:
     assert found
     assert all(MIN_SPAN <= span.tokens < 2 * MIN_SPAN and span.count > 1 for span in found)
     assert spans(talk.log[:10]) == []
-
-
-def test_a_longer_conversation_keeps_its_spans_and_adds_new_ones() -> None:
-    log = long_talk(8).log
-    every = [ends(spans(log[:end])) for end in range(len(log) + 1)]
-    for shorter, longer in pairwise(every):
-        assert longer[: len(shorter)] == shorter
 
 
 def test_an_exchange_with_required_content_is_not_collapsed() -> None:
@@ -230,19 +222,6 @@ def test_the_users_messages_are_kept_verbatim_beside_the_summary() -> None:
     assert text.endswith("They read 0.py.")
 
 
-def test_very_long_user_messages_are_cut_too() -> None:
-    talk = Talk()
-    talk.prompt("begin " + "please " * 60_000 + "end")
-    talk.answer()
-    exchange(talk, 1)
-    exchange(talk, 2)
-    text = words.stand_in(only_span(talk.log), "s" * 100_000)
-    assert text is not None
-    assert len(text) < 30_000
-    assert "begin" in text
-    assert "end\n" in text
-
-
 @pytest.mark.parametrize("summary", ["", " \n", "many words that say little " * 300])
 def test_an_empty_or_too_long_summary_is_rejected(summary: str) -> None:
     assert words.stand_in(only_span(long_talk(3).log), summary) is None
@@ -298,12 +277,6 @@ def test_the_oldest_spans_are_committed_first_and_only_as_many_as_needed() -> No
     assert len(step.staged) == 6, "they are still there if it is not carried out"
 
 
-def test_thresholds_are_below_the_auto_compaction_threshold() -> None:
-    assert Thresholds().before(0.9) == Thresholds()
-    early = Thresholds().before(0.3)
-    assert 0 < early.target < early.stage < early.commit < 0.3
-
-
 def test_a_span_pinned_after_staging_is_skipped_and_stays_staged() -> None:
     talk = long_talk()
     step = staged(talk.log)
@@ -327,21 +300,6 @@ def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     assert "m0" not in step.staged
 
 
-def test_a_span_with_cleared_results_frees_less() -> None:
-    talk = long_talk(3)
-    step = Collapse()
-    step.stage(only_span(talk.log), "word " * 60)
-    view = ContextView()
-    whole = step.plan_all(talk.log, frozenset(), view.edits.edited)
-    view.edit([ContextEdit(kind="replace", target="m2:0", text="[Cleared] " + "word " * 150, step="microcompact")])
-    less = step.plan_all(talk.log, frozenset(), view.edits.edited)
-    assert whole is not None
-    assert less is not None
-    assert 0 < less.freed < whole.freed / 10
-    view.edit([ContextEdit(kind="replace", target="m2:0", text="[Cleared]", step="microcompact")])
-    assert step.plan_all(talk.log, frozenset(), view.edits.edited) is None, "the summary would be hardly shorter"
-
-
 def test_the_pipeline_commits_and_reports_and_then_has_nothing_left_to_do() -> None:
     talk = long_talk()
     view, step = ContextView(), staged(talk.log)
@@ -352,16 +310,6 @@ def test_the_pipeline_commits_and_reports_and_then_has_nothing_left_to_do() -> N
     assert (edited.step, edited.text, len(edited.edits)) == ("collapse", "summarised 4 old exchanges", 4)
     assert [message.text for message in view.messages(talk.log)[:4]] == [f"summary {n}" for n in range(4)]
     assert ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000)) == []
-    assert not step.staged
-
-
-def test_a_compacted_span_is_no_longer_staged() -> None:
-    talk = long_talk()
-    step = staged(talk.log)
-    step.prune(talk.log[1:], ContextView().edits.edited)
-    assert "m0" not in step.staged
-    assert len(step.staged) == 3
-    step.prune([], ContextView().edits.edited)
     assert not step.staged
 
 

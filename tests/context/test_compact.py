@@ -93,13 +93,6 @@ def test_the_newest_messages_are_kept_first_and_the_oldest_are_removed_with_a_no
     assert "earlier ones are left out here" in text
 
 
-def test_one_long_message_leaves_room_for_the_others() -> None:
-    text = word_for_word(["be brief", "log: " + "line of a log\n" * 20_000 + "end of the log"], 4_000)
-    assert "be brief" in text
-    assert "end of the log" in text
-    assert "characters were left out here" in text
-
-
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(0, 3_000))
 def test_the_users_messages_fit_their_budget(texts: list[str], budget: int) -> None:
     text = word_for_word(texts, budget)
@@ -271,14 +264,6 @@ def test_undoing_a_compaction_restores_the_previous_one() -> None:
     before = edits.boundary(log)
     assert before is not None
     assert before.id == "b"
-
-
-def test_a_boundary_of_an_older_version_counts_and_ends_with_its_summary() -> None:
-    old = Message("user", (), "b", Origin.BOUNDARY, meta={"trigger": "auto"})
-    summary = prompt("s", "a summary", Origin.SUMMARY)
-    log = [*TALK, old, summary, prompt("p3")]
-    assert Edits().in_force(log) == (summary, prompt("p3"))
-    assert compact.last_written(log, len(TALK)) == "s"
 
 
 # --------------------------------------------------------------------------------------------------------- any log

@@ -58,15 +58,14 @@ class ConversationCollapse(Collapser):
         self._failures = 0
         self._looked_through = -1
         """Number of messages when nothing was left to summarise; -1 before that."""
-        self._pruned: tuple[int, int, AppendOnly[Message]] | None = None
-        """Counters of edits and stagings, and the messages, when spans were last checked."""
 
     def staged(self) -> int:
         return len(self.step.staged)
 
     def stage(self, staging: Staging, signal: AbortSignal) -> None:
         self._now = staging
-        self._prune(staging.log)
+        if self.step.staged:
+            self.step.prune(self._one_by_one(staging.log), self._view.edits.edited)
         running = self._task is not None and not self._task.done()
         if running or signal.aborted or staging.estimate < staging.usable * self.step.thresholds.stage:
             return
@@ -116,16 +115,6 @@ class ConversationCollapse(Collapser):
         short messages not for each of them, which would take longer than the rest of the work."""
         count = self._looked_through
         return not count <= len(log) < count + max(2, len(log) // LOOKED_THROUGH_EVERY)
-
-    def _prune(self, log: Sequence[Message]) -> None:
-        """Discard spans that can no longer be used. Appending messages keeps them usable."""
-        if not self.step.staged:
-            return
-        shown, edits = self._one_by_one(log), self._view.edits
-        known = self._pruned
-        if known is None or known[:2] != (edits.version, self.step.stagings) or not known[2].begins(shown):
-            self.step.prune(shown, edits.edited)
-        self._pruned = (edits.version, self.step.stagings, shown)
 
     def _is_enough(self, staging: Staging) -> bool:
         freed = sum(staged.freed for staged in self.step.staged.values()) * self._view.estimator.density

@@ -19,12 +19,11 @@ from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.profile import Profile
 from agentcli.context.compact import UNREADABLE, pin_name, pinned_now, undo_compaction
 from agentcli.context.edits import block_id, edit_to_dict
-from agentcli.context.estimate import last_counted, schema_tokens
+from agentcli.context.estimate import last_counted
 from agentcli.context.report import (
     CacheReach,
     ChangePrice,
     ContextItem,
-    ContextSizes,
     ExpectedCache,
     Outlook,
     context_items,
@@ -107,7 +106,7 @@ class ContextControl:
     def outlook(self) -> Outlook:
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
-        tokens = view.estimate(self._log.messages, limits.overhead) + self._new_tools()[1]
+        tokens = view.estimate(self._log.messages, limits.overhead)
         price = self._settings.price_of(self._settings.profile, self._answering(self._settings.profile))
         return estimate_outlook(tokens, limits, price, self._cached(self._settings.profile))
 
@@ -139,14 +138,6 @@ class ContextControl:
             return ExpectedCache(0, True, watch.long_lived, "nothing")
         return ExpectedCache(tokens, watch.cold(now), watch.long_lived, reach)
 
-    def _new_tools(self) -> tuple[frozenset[str], int]:
-        """Ids of the tools that the last request did not have, and their tokens."""
-        shown = self._view.messages(self._log.messages)
-        counted = last_counted(shown)
-        tools = self._requests.new_tools(shown[: counted + 1], shown[counted + 1 :])
-        tokens = sum(map(schema_tokens, tools)) * self._view.estimator.density
-        return frozenset(f"tool:{tool['name']}" for tool in tools), round(tokens)
-
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: a fallback while the requested one is overloaded."""
         return self._provider.first_model(Request(profile.model, (), fallback_models=profile.fallback_models))
@@ -156,12 +147,11 @@ class ContextControl:
         view = self._view
         shown = view.messages(self._log.messages)
         total = view.estimate(self._log.messages, self._requests.overhead_tokens())
-        new_tools, more = self._new_tools()
         later = view.estimator.later(shown) if last_counted(shown) >= 0 else 0
-        sizes = ContextSizes(total + more, later + more, new_tools)
         tools = (*self._requests.tools, *self._requests.loaded_by(shown))
         reach = self._cached(self._settings.profile).reach
-        items = context_items(shown, sizes, self._settings.profile.system, tools, pinned_now(shown, self._pins), reach)
+        pinned = pinned_now(shown, self._pins)
+        items = context_items(shown, total, later, self._settings.profile.system, tools, pinned, reach)
         return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:

@@ -140,7 +140,7 @@ class McpUpdates(Attachments):
                 server = self._tools.servers.get(name)
                 text = _instructions(server.offers.instructions) if server is not None else ""
                 if text:
-                    lines.append(f"{_instructions_heading(name)}\n{text}]")
+                    lines.append(f"[Instructions of the MCP server {plain_line(name, 80)}:\n{text}]")
         return lines
 
     def _tool_lines(self, tools: Mapping[str, Sequence[str]]) -> list[str]:
@@ -154,7 +154,7 @@ class McpUpdates(Attachments):
             left -= used
             more = f" and {len(names) - kept} more" if kept < len(names) else ""
             count = counted(len(names), "tool")
-            lines.append(f"{_tools_heading(self._tools, server)}{count}): {', '.join(names[:kept])}{more}")
+            lines.append(f"- {self._tools.part_of(server)} ({count}): {', '.join(names[:kept])}{more}")
         heading = _HEADING_BY_API if self._tools.settings.search == "api" else _HEADING
         return [heading, *lines] if lines else []
 
@@ -166,26 +166,6 @@ def _with_servers(
     known[0].update(about)
     known[1].update(about.keys())
     return known
-
-
-def tokens_by_server(message: Message, tools: ServerTools) -> dict[str, float]:
-    """Tokens of a message about servers, for each of them. Lines about several count in equal shares."""
-    about: Mapping[str, _Announced] = message.meta.get(MCP_SERVERS, {})
-    found, current = dict.fromkeys(about, 0.0), None
-    for line in message.text.splitlines():
-        begun = (name for name in about if line.startswith((_tools_heading(tools, name), _instructions_heading(name))))
-        current = next(begun, None if line.startswith("[") else current)
-        for name in about if current is None else (current,):
-            found[name] += text_tokens(line) / (len(about) if current is None else 1)
-    return found
-
-
-def _tools_heading(tools: ServerTools, server: str) -> str:
-    return f"- {tools.part_of(server)} ("
-
-
-def _instructions_heading(server: str) -> str:
-    return f"[Instructions of the MCP server {plain_line(server, 80)}:"
 
 
 def _has_other_tools(now: _Announced, announced: _Announced | None) -> bool:
@@ -229,7 +209,7 @@ def server_costs(
 ) -> list[ServerCost]:
     """Costs per server. `direct`, `loaded`: definitions in the next request; `shown`: its messages; `density`: true
     tokens per estimated token."""
-    deferred, announced = tools.deferred_by_server(), _count_announced(tools, shown)
+    deferred = tools.deferred_by_server()
     costs = []
     for server in tools.servers:
         part = tools.part_of(server.name)
@@ -242,7 +222,7 @@ def server_costs(
                 len(later),
                 round(sum(map(schema_tokens, later)) * density),
                 len(deferred.get(server.name, ())),
-                round(announced.get(server.name, 0.0) * density),
+                round(_count_announced(server, shown) * density),
             )
         )
     return costs
@@ -252,12 +232,11 @@ def _of(part: str, tools: Sequence[Json]) -> list[Json]:
     return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
 
 
-def _count_announced(tools: ServerTools, shown: Sequence[Message]) -> Mapping[str, float]:
-    found: dict[str, float] = {}
-    for message in shown:
-        for server, tokens in tokens_by_server(message, tools).items():
-            found[server] = found.get(server, 0.0) + tokens
-    return found
+def _count_announced(server: McpServer, shown: Sequence[Message]) -> float:
+    """Estimated tokens of the messages that list a server's tools and give its instructions."""
+    about = [found for message in shown if (found := message.meta.get(MCP_SERVERS, {}).get(server.name)) is not None]
+    names = sum(min(LISTED_TOKENS, text_tokens(", ".join(one["tools"]))) for one in about)
+    return names + (text_tokens(_instructions(server.offers.instructions)) if about else 0.0)
 
 
 CODE = "mcp"
