@@ -172,7 +172,7 @@ def test_sound_and_other_data_go_to_files(tmp_path: Path) -> None:
     assert all(str(path) in text for path in saved)
     assert "Audio: audio/x-wav, 3 B, saved as" in text
     assert "Resource note://pdf: application/pdf, 3 B, saved as" in text
-    assert "Picture that cannot be shown (it is damaged or cut off)" in text
+    assert "Picture that cannot be shown (it is damaged" in text
     assert "that is not valid base64" in text
 
 
