@@ -139,10 +139,14 @@ BUILTIN_NAMES = (
 )
 
 
-@cache
 def builtin_traits(trait: str) -> Mapping[str, Any]:
     """The built-in tools that have a trait (an attribute of `BuiltinTool`), and its values."""
-    return {tool.name: value for tool in builtin_tools() if (value := getattr(tool, trait, None))}
+    return {tool.name: value for tool in _one_of_each() if (value := getattr(tool, trait, None))}
+
+
+@cache
+def _one_of_each() -> tuple[Tool, ...]:
+    return builtin_tools()
 
 
 def file_field(name: str) -> str:

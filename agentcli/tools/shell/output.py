@@ -113,8 +113,8 @@ class OutputColours:
         self._head_bytes = self._bytes = 0
 
     @property
-    def kept_bytes(self) -> int:
-        return self._head_bytes + self._bytes
+    def is_used(self) -> bool:
+        return bool(self._head or self._pieces)
 
     def add(self, raw: bytes, plain: str) -> None:
         start = self._size
@@ -133,11 +133,6 @@ class OutputColours:
         is_too_large = self._bytes > MAX_BYTES and len(self._pieces) > 1
         return is_too_large or start + len(plain) < self._size - self._half
 
-    def skip(self, characters: int) -> None:
-        self._size += characters
-        self._pieces.clear()
-        self._bytes = 0
-
     def spans(self) -> list[ColourSpan]:
         """Spans by their places in the plain text. A colour is lost where plain text and colours disagree, and where
         an earlier piece that set it was dropped."""
@@ -154,8 +149,6 @@ SHOWN = 30_000
 """Characters for the model; half from the beginning, half from the end."""
 FILE_LIMIT = 100 * 1024 * 1024
 _HALF = SHOWN // 2
-_TAIL_BYTES = 256 * 1024
-"""Last bytes kept for the tail, once the head is complete and the file is full."""
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
 
@@ -167,7 +160,6 @@ class HeadAndTail:
         self._head = ""
         self._tail = ""
         self.characters = 0
-        self._is_estimate = False
 
     def add(self, text: str) -> None:
         self.characters += len(text)
@@ -183,17 +175,6 @@ class HeadAndTail:
         if len(self._tail) > 4 * _HALF:
             self._tail = self._tail[-_HALF:]
 
-    def skip(self, characters: int) -> None:
-        """Account for about this many characters that are not available."""
-        self.characters += characters
-        self._is_estimate = True
-        self._tail = ""
-
-    @property
-    def has_head(self) -> bool:
-        """Whether the head is complete, so that only the tail can change."""
-        return len(self._head) >= _HALF
-
     @property
     def overflowed(self) -> bool:
         return self.characters > SHOWN
@@ -208,8 +189,7 @@ class HeadAndTail:
             return self._head, "", self._tail
         tail = self._tail[-_HALF:]
         left_out = self.characters - _HALF - len(tail)
-        number = f"{'about ' if self._is_estimate else ''}{counted(left_out, 'character')}"
-        return self._head, f"\n\n[… {number} left out{where} …]\n\n", tail
+        return self._head, f"\n\n[… {counted(left_out, 'character')} left out{where} …]\n\n", tail
 
     def placed(self, spans: Sequence[ColourSpan], where: str) -> list[ColourSpan]:
         """Spans of everything that was added, by their places in `text(where)`."""
@@ -217,34 +197,6 @@ class HeadAndTail:
         before = len(head) + len(note)
         in_tail = moved(spans, len(tail) - self.characters, len(tail))
         return [*moved(spans, 0, len(head)), *moved(in_tail, before, before + len(tail))]
-
-
-class _SkippedBytes:
-    """Counts bytes and keeps only the last ones."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return self._size + self.dropped
-
-    def add(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
-        while self._size - len(self._pieces[0]) >= _TAIL_BYTES:
-            self._size -= len(self._pieces[0])
-            self.dropped += len(self._pieces.popleft())
-
-    def take(self) -> bytes:
-        """The kept bytes, from the start of a line if there is one."""
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        start = data.find(b"\n") + 1 if self.dropped else 0
-        self.dropped += start
-        self._size = 0
-        return data[start:]
 
 
 class CollectedOutput:
@@ -261,7 +213,6 @@ class CollectedOutput:
         self._colours = OutputColours(_HALF)
         self._spans: list[ColourSpan] = []
         self._unread = HeadAndTail()
-        self._skipped = _SkippedBytes()
         self._pending: list[str] = []
         self._pending_size = 0
         self._written = 0
@@ -284,12 +235,9 @@ class CollectedOutput:
         elif self._is_binary:
             return  # not shown, only counted
         self._screen.add(data)
-        if len(self._skipped) or self._shows_only_end:
-            self._skipped.add(data)
-        else:
-            self._read(data)
-            if self._pending_size >= _FLUSH:
-                await self._flush()
+        self._read(data)
+        if self._pending_size >= _FLUSH:
+            await self._flush()
 
     @property
     def _is_binary(self) -> bool:
@@ -298,12 +246,6 @@ class CollectedOutput:
         is_binary = looks_binary(self._sample)
         self._binary = is_binary if len(self._sample) >= _SAMPLE else None
         return is_binary
-
-    @property
-    def _shows_only_end(self) -> bool:
-        """Whether only the end of further output will be shown, so that the rest need not be decoded."""
-        is_full = self._path is None or self._file_failed or self._written >= FILE_LIMIT
-        return is_full and self._whole.has_head and self._unread.has_head
 
     def _read(self, data: bytes) -> None:
         """Take the finished lines; the last one may still be overwritten."""
@@ -323,27 +265,11 @@ class CollectedOutput:
             return self._decoder.decode(plain)
         return self._stripper.feed(last_states(self._decoder.decode(data)))
 
-    def _read_skipped(self) -> None:
-        if not len(self._skipped):
-            return
-        skipped, self._skipped = self._skipped, _SkippedBytes()
-        rest = skipped.take()
-        if skipped.dropped:
-            self._decoder.reset()
-            self._stripper = ControlStripper()
-            self._line = b""
-            self._whole.skip(skipped.dropped)
-            self._colours.skip(skipped.dropped)
-            self._unread.skip(skipped.dropped)
-        self._read(rest)
-
     async def finish(self) -> None:
-        self._read_skipped()
         line, self._line = self._line, b""
         self._take(self._plain(line), line)
         self._take(self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish(), b"")
-        if self._colours.kept_bytes:
-            self._spans = await in_thread(self._colours.spans)
+        self._spans = await in_thread(self._colours.spans) if self._colours.is_used else []
         if self._whole.overflowed:
             await self._flush()
 
@@ -358,7 +284,7 @@ class CollectedOutput:
 
     @property
     def characters(self) -> int:
-        return self._whole.characters + len(self._skipped)
+        return self._whole.characters
 
     @property
     def lines(self) -> int:
@@ -373,7 +299,7 @@ class CollectedOutput:
     @property
     def unread(self) -> int:
         """Characters that `take_unread` has not returned yet."""
-        return self._unread.characters + len(self._line) + len(self._skipped)
+        return self._unread.characters + len(self._line)
 
     @property
     def unread_text(self) -> str:
@@ -390,7 +316,6 @@ class CollectedOutput:
 
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""
-        self._read_skipped()
         line, self._line = self._line, b""
         self._take(self._plain(line), line)
         unread, self._unread = self._unread, HeadAndTail()
