@@ -103,11 +103,10 @@ def test_the_modules_that_run_programs_are_listed() -> None:
         and not path.match(THE_ONE)
     }
     assert callers == {
-        "hooks/runner.py",
         "mcp/stdio.py",
         "mcp/http_transport.py",
         "providers/credentials.py",
-        "tools/process.py",
+        "core/processes/child.py",
         "core/processes/orphan_processes.py",
         "tools/worker.py",
         "tui/status/command.py",

@@ -1,14 +1,12 @@
 """Run all hooks that match an event, in parallel and within limits, and report each of them as events.
 
 A hook is a shell command or a Python function. The standard input of a command is a file that is complete before it
-starts, so that it need not read it. The output uses pipes of our own: with those of asyncio, `wait` would wait for a
-background process that holds them open. When the command has ended, the rest of its process group is killed.
+starts, so that it need not read it. When the command has ended, the rest of its process group is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
@@ -19,19 +17,19 @@ from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait, in_daemon_thread, start_task, wait_uncancelled
+from agentcli.core.aio import cancel_and_wait, in_daemon_thread, start_task
 from agentcli.core.events import Event, HookFinished, HookStarted, NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
-from agentcli.core.processes.own_programs import kill_group, shell_command, signal_group, start_program_async
+from agentcli.core.processes.child import Child, Pipe, exit_text
+from agentcli.core.processes.own_programs import shell_command
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.hooks.answers import MAX_TEXT, HookAnswer, HookOutput, answer_of
 from agentcli.hooks.rules import HookFunction, HookRule, matching
 
 MAX_OUTPUT = 1024 * 1024
 """Maximum bytes kept of standard output, and of standard error; the rest is read and dropped."""
-_CHUNK = 64 * 1024
 TERM_SECONDS = 1.0
 """Seconds between SIGTERM at the timeout and SIGKILL."""
 _DRAIN_SECONDS = 0.2
@@ -41,133 +39,47 @@ _DRAIN_SECONDS = 0.2
 async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str, str], seconds: float) -> HookOutput:
     """Run a command. Raises only for cancellation, which kills the process group at once."""
     try:
-        stdin, stdout, stderr = _streams(data)
-    except OSError as error:
-        return HookOutput("crashed", None, detail=f"it did not start: {error}")
-    try:
-        process = await start_program_async(
-            shell_command(command),
-            cwd=cwd,
-            environ=environ,
-            stdin=stdin,
-            stdout=stdout.writing,
-            stderr=stderr.writing,
-        )
+        with tempfile.TemporaryFile() as file, ExitStack() as opened:
+            file.write(data)
+            file.seek(0)
+            reading, writing = os.pipe()
+            opened.callback(os.close, reading)
+            try:
+                child = Child.start(
+                    shell_command(command), cwd=cwd, environ=environ, stdin=file.fileno(), stderr=writing
+                )
+            finally:
+                os.close(writing)
+            opened.pop_all()
     except (OSError, ValueError) as error:
-        stdout.close()
-        stderr.close()
         return HookOutput("crashed", None, detail=f"it did not start: {error}")
-    except BaseException:
-        stdout.close()
-        stderr.close()
-        raise
-    finally:
-        os.close(stdin)
-        stdout.close_writing()
-        stderr.close_writing()
+    errors, stdout, stderr = Pipe(reading), bytearray(), bytearray()
+    readers = [start_task(_read(child.output, stdout)), start_task(_read(errors, stderr))]
     try:
-        timed_out = await _wait_for_end(process, seconds)
-        await asyncio.wait([stdout.done, stderr.done], timeout=_DRAIN_SECONDS)
+        timed_out = not await child.wait(seconds)
+        if timed_out:
+            child.signal_group(signal.SIGTERM)
+            await child.wait(TERM_SECONDS)
+        child.signal_group(signal.SIGKILL)
+        await asyncio.wait(readers, timeout=_DRAIN_SECONDS)
     finally:
-        stdout.close()
-        stderr.close()
+        try:
+            await cancel_and_wait(readers)
+        finally:
+            errors.close()
+            await child.aclose()
+    texts = stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace")
     if timed_out:
-        detail = f"it took longer than {seconds:g} s and was stopped"
-        return HookOutput("timed_out", None, stdout.text, stderr.text, detail=detail)
-    code = process.returncode
-    if code is not None and code < 0:
-        return HookOutput("crashed", code, stdout.text, stderr.text, detail=f"it was ended by {_signal_name(-code)}")
-    return HookOutput("exited", code, stdout.text, stderr.text)
+        return HookOutput("timed_out", None, *texts, detail=f"it took longer than {seconds:g} s and was stopped")
+    if child.code is not None and child.code < 0:
+        return HookOutput("crashed", child.code, *texts, detail=f"it was {exit_text(child.code)}")
+    return HookOutput("exited", child.code, *texts)
 
 
-async def _wait_for_end(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Wait for the process and kill the rest of its group; returns whether it timed out."""
-    exited = start_task(process.wait())
-    timed_out = False
-    try:
-        done, _pending = await asyncio.wait({exited}, timeout=seconds)
-        if not done:
-            timed_out = True
-            signal_group(process.pid, signal.SIGTERM)
-            await asyncio.wait({exited}, timeout=TERM_SECONDS)
-    finally:
-        kill_group(process.pid)
-        # SIGKILL cannot be ignored, so this ends soon.
-        await wait_uncancelled([exited])
-    return timed_out
-
-
-class _Collected:
-    """Reads a pipe to its end and keeps the beginning of the data."""
-
-    def __init__(self) -> None:
-        self._reading, self.writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        self._data = bytearray()
-        self._loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(self._reading, self._read)
-
-    @property
-    def text(self) -> str:
-        return bytes(self._data).decode("utf-8", "replace")
-
-    def close_writing(self) -> None:
-        os.close(self.writing)
-
-    def close(self) -> None:
-        self._loop.remove_reader(self._reading)
-        os.close(self._reading)
-        self.done.cancel()
-
-    def _read(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            chunk = os.read(self._reading, _CHUNK)
-            if (room := MAX_OUTPUT - len(self._data)) > 0:
-                self._data += chunk[:room]
-            if not chunk:
-                self._loop.remove_reader(self._reading)
-                if not self.done.done():
-                    self.done.set_result(None)
-
-
-def _streams(data: bytes) -> tuple[int, _Collected, _Collected]:
-    """Standard input, output and error of a command. Raises OSError and leaves nothing open then."""
-    with ExitStack() as opened:
-        stdin = _input(data)
-        opened.callback(os.close, stdin)
-        collected = []
-        for _stream in range(2):
-            collected.append(one := _Collected())
-            opened.callback(one.close)
-            opened.callback(one.close_writing)
-        opened.pop_all()
-    return stdin, collected[0], collected[1]
-
-
-def _input(data: bytes) -> int:
-    """A descriptor of an anonymous file with this content, positioned at its start."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("hook-input", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+async def _read(pipe: Pipe, kept: bytearray) -> None:
+    """Read a pipe to its end and keep the beginning of the data."""
+    while chunk := await pipe.read():
+        kept += chunk[: MAX_OUTPUT - len(kept)]
 
 
 async def run_function(function: HookFunction, data: Json, seconds: float) -> HookOutput:

@@ -104,7 +104,7 @@ async def test_a_program_that_cannot_run_is_an_exit_code(command: str, code: int
 async def test_one_that_a_signal_ends_has_crashed(tmp_path: Path) -> None:
     output = await run("kill -SEGV $$", tmp_path)
     assert output.ending == "crashed"
-    assert output.detail == "it was ended by SIGSEGV"
+    assert output.detail == "it was ended by signal 11 (SIGSEGV)"
 
 
 async def test_a_folder_that_is_gone_is_reported(tmp_path: Path) -> None:

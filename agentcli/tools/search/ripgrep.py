@@ -16,10 +16,10 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
+from agentcli.core.processes.child import Child
 from agentcli.core.processes.installation import installation_paths, is_installed
 from agentcli.core.processes.own_programs import find_program
 from agentcli.tools.base import ToolContext
-from agentcli.tools.process import Child
 
 TIME_LIMIT = 20.0
 _COUNTING = 0.5

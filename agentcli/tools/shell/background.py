@@ -13,9 +13,9 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
+from agentcli.core.processes.child import exit_text
 from agentcli.core.processes.orphan_processes import Watch, end_marked, new_mark
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.process import exit_text
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
 
 MAX_RUNNING = 20

@@ -18,13 +18,13 @@ from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
+from agentcli.core.processes.child import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.terminal_colours import moved
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
-from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.background import MAX_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, private_hosts_note, refused_hosts_note

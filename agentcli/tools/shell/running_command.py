@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.processes.child import GRACE, Child, Pipe
 from agentcli.core.processes.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
 from agentcli.core.processes.orphan_processes import (
     CALL_VARIABLE,
@@ -27,7 +28,6 @@ from agentcli.core.processes.orphan_processes import (
 from agentcli.core.processes.own_programs import find_program
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
-from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.shell.environment import child_environment, harmless_git
 from agentcli.tools.shell.output import CollectedOutput
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.aio import wait_uncancelled
-from agentcli.core.processes.own_programs import StartedProgram, start_program
+from agentcli.core.processes.own_programs import DEVNULL, StartedProgram, start_program
 
 CHUNK = 65_536
 GRACE = 2.0
@@ -83,6 +83,7 @@ class Child:
         *,
         cwd: Path,
         environ: Mapping[str, str],
+        stdin: int = DEVNULL,
         stderr: int | None = None,
         pass_descriptors: tuple[int, ...] = (),
     ) -> Child:
@@ -96,6 +97,7 @@ class Child:
                 arguments,
                 cwd=cwd,
                 environ=environ,
+                stdin=stdin,
                 stdout=writing,
                 stderr=writing if stderr is None else stderr,
                 pass_descriptors=pass_descriptors,
