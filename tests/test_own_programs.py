@@ -11,7 +11,7 @@ from tests.support.tables import each_row
 
 PACKAGE = Path(__file__).parent.parent / "agentcli"
 THE_ONE = "core/processes/own_programs.py"
-"""Also starts the commands of the model and the user for `tools/process.py`."""
+"""Also starts the commands of the model and the user for `core/processes/child.py`."""
 
 MODULES = frozenset({"subprocess", "multiprocessing", "pty", "popen2", "_posixsubprocess", "webbrowser"})
 FUNCTIONS = frozenset(
@@ -92,8 +92,8 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 
 def test_the_modules_that_run_programs_are_listed() -> None:
-    """`start_program` takes any absolute path, so each caller has to be looked at: `tools/process.py` passes on the
-    commands of the model and the user, `hooks/runner.py` and `tui/status/command.py` those of the settings,
+    """`start_program` takes any absolute path, so each caller has to be looked at: `core/processes/child.py` passes on the
+    commands of the model, the user and hooks, `tui/status/command.py` that of the settings,
     `mcp/stdio.py` and `mcp/http_transport.py` those of the servers' configuration, the others run programs of our
     own."""
     callers = {

@@ -78,11 +78,17 @@ class _Target:
         return f"{self.shown} → {visible_text(self.real)}" if self.elsewhere else self.shown
 
 
-@frozen
-class _Outcome:
-    output: Output
-    known: tuple[str, bytes | None, bool] | None = None
-    """What the model knows of the file afterwards, for the read cache: digest, content, and whether it is complete."""
+Known = tuple[str, bytes | None, bool]
+"""What the model knows of a file, for the read cache: digest, content, and whether it is complete."""
+
+
+class _Refused(Exception):
+    """The change is not made, for the reason in `output`; `known`: what that tells the model about the file."""
+
+    def __init__(self, output: Output, known: Known | None = None) -> None:
+        super().__init__()
+        self.output = output
+        self.known = known
 
 
 class ChangingTool(BuiltinTool, ABC):
@@ -122,13 +128,11 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
     except OSError as error:
         # A link may disappear while it is resolved.
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
-    strayed = _moved_target(target, context)
-    if strayed is not None:
-        return strayed
     async with context.read_cache.lock(target.real):
-        outcome = await in_thread(_changed, intent, target, context)
-        _note(outcome, target, context)
-    return outcome.output
+        try:
+            return await in_thread(_change, intent, target, context)
+        except _Refused as refused:
+            return _note(refused, target, context)
 
 
 def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None:
@@ -138,20 +142,19 @@ def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None
     """
     try:
         target = _target(intent.file_path, context)
-        made = _planned(intent, target, context)
+        try:
+            return _display(*_plan(intent, target, context), target)
+        except _Refused as refused:
+            return _note(refused, target, context)
     except OSError as error:
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be read")
-    if isinstance(made, _Outcome):
-        _note(made, target, context)
-        return made.output
-    present, change = made
-    return _display(present, change, target)
 
 
-def _note(outcome: _Outcome, target: _Target, context: ToolContext) -> None:
-    if outcome.known is not None:
-        digest, data, whole = outcome.known
+def _note(refused: _Refused, target: _Target, context: ToolContext) -> Output:
+    if refused.known is not None:
+        digest, data, whole = refused.known
         context.read_cache.note_digest(target.real, digest, whole, data)
+    return refused.output
 
 
 def _target(file_path: str, context: ToolContext) -> _Target:
@@ -162,52 +165,40 @@ def _target(file_path: str, context: ToolContext) -> _Target:
     return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 
-def _moved_target(target: _Target, context: ToolContext) -> Output | None:
+def _check_target(target: _Target, context: ToolContext) -> None:
     """Refuse to write to another path than the approved one: a link may have been created or changed since."""
     decided = [need.real or need.target for need in context.needs if need.kind == "write"]
-    if not decided or target.real in decided:
-        return None
-    now, then = visible_text(target.real), visible_text(decided[0])
-    return failure(
-        f"Nothing was changed: {target.shown} now leads to {now}, but to {then} when it was approved. Check the "
-        "links, then try again.",
-        summary="led elsewhere",
-    )
+    if decided and target.real not in decided:
+        now, then = visible_text(target.real), visible_text(decided[0])
+        text = f"Nothing was changed: {target.shown} now leads to {now}, but to {then} when it was approved."
+        raise _Refused(failure(f"{text} Check the links, then try again.", summary="led elsewhere"))
 
 
-def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
+def _change(intent: Intent, target: _Target, context: ToolContext) -> Output:
     try:
-        made = _planned(intent, target, context)
-        if isinstance(made, _Outcome):
-            return made
-        present, change = made
+        _check_target(target, context)
+        present, change = _plan(intent, target, context)
         digest = digest_of(change.data)
         if digest == present.digest:
-            return _Outcome(
-                Output(f"{target.shown} already has this content; nothing was changed.", summary="unchanged")
-            )
+            return Output(f"{target.shown} already has this content; nothing was changed.", summary="unchanged")
         # A name has at most 255 bytes, and a character has up to four.
         name = f".{target.real.rpartition('/')[2][:50]}.{os.urandom(6).hex()}.tmp"
         replace_file(target.real, change.data, name, present.digest)
     except ChangedMeanwhile:
         text = f"{target.shown} was changed by another program at this moment. Read it, then try again."
-        return _Outcome(failure(text, summary="changed meanwhile"))
+        return failure(text, summary="changed meanwhile")
     except OSError as error:
-        return _Outcome(os_failure(error, f"{target.shown} cannot be written"))
+        return os_failure(error, f"{target.shown} cannot be written")
+    seen = context.read_cache.seen(target.real)
+    # A model that created the file knows all of it.
+    context.read_cache.note_digest(target.real, digest, intent.whole or seen is None or seen.whole, change.data)
     display = _display(present, change, target)
-    output = Output(
+    return Output(
         change.message,
         summary=f"+{display['added']} −{display['removed']}",
         display=display,
         structured={**display, "path": target.path, "created": present.digest is None},
     )
-    return _Outcome(output, (digest, change.data, intent.whole or _knows_all(target, context)))
-
-
-def _knows_all(target: _Target, context: ToolContext) -> bool:
-    seen = context.read_cache.seen(target.real)
-    # The model created this file, so it knows the content.
-    return seen is None or seen.whole
 
 
 def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
@@ -219,28 +210,28 @@ def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
     return {**display, "language": language_of(target.path)}
 
 
-def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, PlannedChange] | _Outcome:
+def _plan(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, PlannedChange]:
     present = _present(intent, target, context)
-    if isinstance(present, _Outcome):
-        return present
     change = intent.plan(present)
-    return _Outcome(change) if isinstance(change, Output) else (present, change)
+    if isinstance(change, Output):
+        raise _Refused(change)
+    return present, change
 
 
-def _present(intent: Intent, target: _Target, context: ToolContext) -> Present | _Outcome:
+def _present(intent: Intent, target: _Target, context: ToolContext) -> Present:
     shown = target.shown
     found = inspect(target.real, shown)
     if isinstance(found, Refusal):
         if found.missing and intent.create:
             return Present(shown, None)
         if not found.missing:
-            return _Outcome(failure(found.text))
+            raise _Refused(failure(found.text))
         near = near_names(target.real, context.hides)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Create it with Write."
-        return _Outcome(failure(f"{found.text} {hint}", summary="not found"))
+        raise _Refused(failure(f"{found.text} {hint}", summary="not found"))
     if found.st_size > MAX_LOADED_SIZE:
-        text = f"{shown} is too large to be changed this way ({counted(found.st_size, 'byte')}). Use a command instead."
-        return _Outcome(failure(text))
+        size = counted(found.st_size, "byte")
+        raise _Refused(failure(f"{shown} is too large to be changed this way ({size}). Use a command instead."))
     data = load_blocking(target.real)
     if not data and intent.create:
         # An empty file contains nothing that the model would have to know.
@@ -248,46 +239,41 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
     decoded = decode(data)
     if decoded is None:
         text = f"{shown} is {binary_name(data)} or in an unknown encoding; changing it as text would damage it."
-        return _Outcome(failure(f"{text} To put a text in its place, remove it with a command first."))
-    problem = _unknown(data, intent, target, context)
-    if problem is not None:
-        return problem
+        raise _Refused(failure(f"{text} To put a text in its place, remove it with a command first."))
+    _check_known(data, intent, target, context)
     return Present(shown, decoded, digest_of(data))
 
 
-def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Outcome | None:
-    """Reason why the model must read the file first; None if it need not."""
+def _check_known(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> None:
+    """Refuse a change of content that the model does not know."""
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
         how = "Read all of it" if intent.whole else "Read it, or the part to change"
         text = f"{shown} exists, and it was not read, or it changed since it was read. {how}, then try again."
-        return _Outcome(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
-    digest = digest_of(data)
-    if seen.digest != digest:
-        return _stale(data, digest, intent, target, context)
+        raise _Refused(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
+    if seen.digest != digest_of(data):
+        raise _stale(data, intent, target, context)
     if intent.whole and not seen.whole:
         text = f"Only a part of {shown} has been read. Read the rest before replacing all of it, or use Edit."
-        return _Outcome(failure(text))
-    return None
+        raise _Refused(failure(text))
 
 
-def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
+def _stale(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Refused:
     message = f"{target.shown} has changed since it was read, by the user, another program or a command."
-    then, now = decode(context.read_cache.content(target.real) or b""), decode(data)
-    if not context.read_cache.content(target.real) or then is None or now is None:
-        return _Outcome(failure(f"{message} Read it again, then try again.", summary="stale"))
+    again = f"{message} Read it again, then try again."
+    before = context.read_cache.content(target.real)
+    then, now = decode(before or b""), decode(data)
+    if not before or then is None or now is None:
+        return _Refused(failure(again, summary="stale"))
     from agentcli.tools.files.diff import diff_display
 
     difference = str(diff_display(target.shown, then.text, now.text)["diff"])
-    complete = 0 < len(difference) <= _MAX_DIFFERENCE_LENGTH
     if not difference:
         difference = "(only line ends or the final line end)"
-    if not complete or intent.whole:
-        shown = difference[:_MAX_DIFFERENCE_LENGTH] + ("" if len(difference) <= _MAX_DIFFERENCE_LENGTH else "\n…")
-        return _Outcome(failure(f"{message} Read it again, then try again. What changed:\n{shown}", summary="stale"))
-    # The model now knows all changes, which is enough to replace an exact piece, but not the whole file.
-    advice = "Nothing was changed by this call. What changed since:"
-    known = (digest, data, False)
-    return _Outcome(
-        failure(f"{message} {advice}\n{difference}\nTake this into account and try again.", summary="stale"), known
-    )
+    elif len(difference) <= _MAX_DIFFERENCE_LENGTH and not intent.whole:
+        # The model now knows all changes, which is enough to replace an exact piece, but not the whole file.
+        text = f"{message} Nothing was changed by this call. What changed since:\n{difference}"
+        known = (digest_of(data), data, False)
+        return _Refused(failure(f"{text}\nTake this into account and try again.", summary="stale"), known)
+    cut = difference[:_MAX_DIFFERENCE_LENGTH] + ("\n…" if len(difference) > _MAX_DIFFERENCE_LENGTH else "")
+    return _Refused(failure(f"{again} What changed:\n{cut}", summary="stale"))
