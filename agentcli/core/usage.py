@@ -98,21 +98,7 @@ class Usage:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Usage:
-        """The reverse of `to_wire`. A long session has one for each reply, so that form has a fast path."""
-        try:
-            by_ttl, server = wire["cache_creation"], wire["server_tool_use"]
-            counts = (
-                wire["input_tokens"],
-                wire["output_tokens"],
-                wire["cache_read_input_tokens"],
-                by_ttl["ephemeral_5m_input_tokens"],
-                by_ttl["ephemeral_1h_input_tokens"],
-                server["web_search_requests"],
-            )
-        except (KeyError, TypeError):
-            return Usage().updated(wire)
-        if all(type(count) is int and 0 <= count <= TOKEN_LIMIT for count in counts):
-            return Usage(*counts, wire.get("speed") == "fast", _consulted(wire.get("iterations")))
+        """The reverse of `to_wire`."""
         return Usage().updated(wire)
 
     def to_wire(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.core.processes.child import Child
 from agentcli.core.processes.orphan_processes import find_marked, marked
 from agentcli.tools.base import ToolContext
-from agentcli.core.processes.child import Child
 from agentcli.tools.shell import background as shells_module
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell import running_command

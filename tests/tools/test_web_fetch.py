@@ -22,7 +22,7 @@ from agentcli.core.permission import Need
 from agentcli.tools.base import SmallReply, ToolContext
 from agentcli.tools.web import http_get as net
 from agentcli.tools.web import webfetch
-from agentcli.tools.web.http_get import FetchedPage, Fetcher, FetchProblem, Moved, candidates, is_same_place, proxy_for
+from agentcli.tools.web.http_get import FetchedPage, Fetcher, FetchProblem, Moved, is_same_place, proxy_for
 from agentcli.tools.web.webfetch import WebFetch
 from tests.support.tables import each_row
 from tests.support.web import Answer, Website, redirect
@@ -374,33 +374,6 @@ async def test_a_pinned_connection_still_checks_the_certificate_of_the_name(cert
     for problem in (wrong, untrusted):
         assert isinstance(problem, FetchProblem)
         assert "secure connection" in problem.text
-
-
-def test_a_plain_http_url_is_tried_with_https_first() -> None:
-    assert [way.text for way in candidates(address("http://example.com/x"))] == [
-        "https://example.com/x",
-        "http://example.com/x",
-    ]
-    for url in ("https://example.com/", "http://example.com:8080/", "http://127.0.0.1/", "http://printer.local/"):
-        assert candidates(address(url)) == (address(url),)
-
-
-async def test_http_is_the_fallback_only_when_https_does_not_answer() -> None:
-    class Failing(Fetcher):
-        def __init__(self, answers: bool) -> None:
-            super().__init__(Names({"example.com": [[PUBLIC]]}))
-            self.answers = answers
-            self.tried: list[str] = []
-
-        async def _send(self, place: WebAddress, route: Any, environ: Any) -> FetchedPage | Moved | FetchProblem:
-            self.tried.append(place.scheme)
-            return FetchProblem("no", "no", connected=self.answers)
-
-    silent, broken = Failing(answers=False), Failing(answers=True)
-    for fetcher in (silent, broken):
-        await fetcher.get(address("http://example.com/"), {})
-    assert silent.tried == ["https", "http"]
-    assert broken.tried == ["https"]
 
 
 @each_row(

@@ -73,7 +73,7 @@ class FetchProblem:
     """For the model: what happened, then what to do."""
     summary: str
     connected: bool = True
-    """False: no usable response, so another scheme may be tried."""
+    """False: no usable response, so another address may be tried."""
 
 
 @frozen
@@ -103,16 +103,6 @@ class Fetcher:
         The addresses behind a public name are checked here, except for hosts that `reaches` allows. No timeout: the
         caller sets it.
         """
-        result: FetchedPage | Moved | FetchProblem = FetchProblem("There is no way to fetch this.", "failed")
-        for candidate in candidates(address):
-            result = await self._follow(candidate, environ, reaches)
-            if not isinstance(result, FetchProblem) or result.connected:
-                break
-        return result
-
-    async def _follow(
-        self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
-    ) -> FetchedPage | Moved | FetchProblem:
         for _hop in range(MAX_REDIRECTS + 1):
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
@@ -195,13 +185,6 @@ class Fetcher:
         if self._verify is None:
             self._verify = await asyncio.to_thread(_certificates, environ.get("SSL_CERT_FILE"))
         return self._verify
-
-
-def candidates(address: WebAddress) -> tuple[WebAddress, ...]:
-    """The URLs to try, the best first: https before http, unless the URL has another port or a private host."""
-    if address.scheme == "https" or address.port != 80 or address.is_private:
-        return (address,)
-    return (WebAddress("https", address.host, 443, address.target), address)
 
 
 def is_same_place(before: WebAddress, after: WebAddress) -> bool:
