@@ -20,9 +20,8 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, unwrapped, user_message
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.tool_errors import unwrapped
 from agentcli.definitions.files import CommandFile, ShellPart, SkillFile, expand, fill_arguments, uses_arguments
 from agentcli.tools.base import ToolContext
 

@@ -18,10 +18,9 @@ from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import start_task, wait_uncancelled
-from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
+from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock, unwrapped
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.tool_errors import unwrapped
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
 from agentcli.permissions.rules import shown_rule

@@ -33,7 +33,7 @@ from agentcli.core.git.repository import repository_root
 from agentcli.core.messages import Json, Message
 from agentcli.core.processes.own_programs import clean_search_path
 from agentcli.definitions.library import Library, all_styles
-from agentcli.memory.notes import mechanics
+from agentcli.memory.notes import MECHANICS
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.registry import builtin_traits
 from agentcli.workspace.base import Workspace
@@ -257,7 +257,7 @@ class SessionBuilder:
     def _system_with(self, context: str, style: OutputStyle | None) -> tuple[str, ...]:
         notes = [] if self._env.can_ask else [NON_INTERACTIVE]
         if self._env.memory_dir is not None:
-            notes.append(mechanics())
+            notes.append(MECHANICS)
         settings = self._env.settings
         return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes, style)
 

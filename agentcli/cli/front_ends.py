@@ -200,7 +200,7 @@ def _in_worktree(parsed: Parsed, cwd: Path, environ: Mapping[str, str]) -> Itera
         os.chdir(cwd)
         try:
             if worktrees.close(worktree):
-                from agentcli.core.processes.shell import shown_name
+                from agentcli.core.text.plaintext import shown_name
 
                 where = shown_name(str(worktree.path))
                 complain(

@@ -18,9 +18,8 @@ from agentcli.cli.output import echo, echo_json, notice
 from agentcli.cli.permissions import AsJson, takes_rights
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
-from agentcli.core.processes.shell import shown_name
 from agentcli.core.text.format import duration
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line, shown_name
 
 if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment

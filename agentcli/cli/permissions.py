@@ -22,9 +22,8 @@ from agentcli.config.trust_effects import effects_of
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
-from agentcli.core.processes.shell import shown_command, shown_name
 from agentcli.core.text.format import plural
-from agentcli.core.text.plaintext import plain_line, terminal_line
+from agentcli.core.text.plaintext import plain_line, shown_command, shown_name, terminal_line
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 

@@ -12,7 +12,7 @@ import typer
 from agentcli.cli.output import echo, echo_json
 from agentcli.cli.permissions import AsJson, Trust
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.processes.shell import shown_name
+from agentcli.core.text.plaintext import shown_name
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PLUGIN = '''"""NAME: a plugin for agentcli. It is loaded again when you save it."""

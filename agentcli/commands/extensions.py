@@ -14,9 +14,8 @@ from agentcli.commands.registry import find
 from agentcli.context.estimate import text_tokens
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import counted, duration, token_count
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line, shown_command
 from agentcli.definitions.files import SkillFile
 from agentcli.plugins.collection import LoadedPlugin
 from agentcli.plugins.loader import PluginProblem

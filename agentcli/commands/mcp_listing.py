@@ -8,10 +8,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.columns import cut
 from agentcli.core.text.format import byte_size, counted
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text, shown_command
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 from agentcli.mcp.protocol import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState

@@ -19,8 +19,7 @@ from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import SettingRow
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.processes.shell import shown_name
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line, shown_name
 from agentcli.definitions.files import StyleFile
 from agentcli.definitions.library import all_styles
 

@@ -12,11 +12,11 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.aio import in_thread
-from agentcli.core.answers import AnswerTracker, answers
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import (
     SUMMARY,
+    AnswerTracker,
     Block,
     ImageBlock,
     Json,
@@ -26,10 +26,11 @@ from agentcli.core.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    answers,
+    unwrapped,
 )
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.tool_errors import unwrapped
 from agentcli.session.load import SessionDetails
 from agentcli.tools.files.diff import diff_display
 

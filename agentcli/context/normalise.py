@@ -23,8 +23,8 @@ from agentcli.core.messages import (
     block_to_wire,
     clean_text,
     is_thinking,
+    wrapped,
 )
-from agentcli.core.tool_errors import wrapped
 
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"

@@ -8,13 +8,13 @@ object is in the log, on disk and in the next request.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, NoReturn
 
 from agentcli.core.compressed import compressible_field
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
@@ -127,6 +127,7 @@ class UnknownBlock:
         return str(self.data.get("type", ""))
 
 
+ResultContent = tuple[TextBlock | ImageBlock | UnknownBlock, ...]
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | UnknownBlock
 
 _PACKABLE = {
@@ -273,7 +274,7 @@ def block_from_wire(wire: Mapping[str, Any]) -> Block:
     return UnknownBlock(data)
 
 
-def result_content(content: object) -> tuple[TextBlock | ImageBlock | UnknownBlock, ...]:
+def result_content(content: object) -> ResultContent:
     """The content of a tool result from its wire form: a string, or a list of blocks."""
     if isinstance(content, str):
         return (TextBlock(content),)
@@ -338,3 +339,105 @@ def user_message(
 ) -> Message:
     blocks: tuple[Block, ...] = (TextBlock(clean_text(content)),) if isinstance(content, str) else tuple(content)
     return Message("user", blocks, id, origin, meta=meta or NOTHING)
+
+
+# How a failed tool call is reported to the model. A call has failed if it did not run (unknown tool, input that is not
+# JSON or does not fit the schema, the tool's own validation, a hook or the permissions denied it), did not run to its
+# end (a crash, an abort, a cancelled sibling, a session that ended), or ran and reports a failure itself
+# (`Output.is_error`: a missing file). Then, and in no other case, the `tool_result` has `is_error`, and its text is in
+# `<tool_use_error>` tags, once: the first text block opens them and the last one closes them. A command that ran to its
+# end and exited with another code than 0 did not fail as a call: its result has `is_error`, and its output is
+# unchanged. Notes that are not part of the result, such as the user's comment with an approval, follow in blocks of
+# their own, outside the tags. Front ends show the text without the tags (`unwrapped`).
+
+_OPEN, _CLOSE = "<tool_use_error>", "</tool_use_error>"
+_NOTHING_SAID = "The call failed without a message."
+
+
+def wrapped(text: str) -> str:
+    return text if text.startswith(_OPEN) and text.endswith(_CLOSE) else f"{_OPEN}{text}{_CLOSE}"
+
+
+def wrapped_content(
+    content: Sequence[TextBlock | ImageBlock | UnknownBlock],
+) -> ResultContent:
+    """The content of a failed call with its text in the tags; images stay in place."""
+    blocks = list(content)
+    texts = [(place, block) for place, block in enumerate(blocks) if isinstance(block, TextBlock)]
+    if not texts:
+        return (TextBlock(wrapped(_NOTHING_SAID)), *blocks)
+    (first, opening), (last, closing) = texts[0], texts[-1]
+    if first == last:
+        blocks[first] = replace(opening, text=wrapped(opening.text))
+    else:
+        blocks[first] = replace(opening, text=_OPEN + opening.text)
+        blocks[last] = replace(closing, text=closing.text + _CLOSE)
+    return tuple(blocks)
+
+
+def unwrapped(text: str) -> str:
+    """The text for the user. Also for a truncated result without its closing tag."""
+    stripped = text.strip()
+    return stripped.removeprefix(_OPEN).removesuffix(_CLOSE).strip() if stripped.startswith(_OPEN) else text
+
+
+# Answers that span several replies. A reply that reached the output cap, filled the context window or was paused by the
+# server is continued by the next reply. For the user the pieces are one answer: their texts are joined without a
+# separator, because the model continues in the middle of a sentence or a word. Replies that a token target asked for
+# extend a finished answer by paragraphs.
+
+_UNFINISHED = ("max_tokens", "model_context_window_exceeded", "pause_turn")
+"""Stop reasons after which the next reply continues the answer."""
+_PROMPTS = (Origin.PROMPT, Origin.QUEUED)
+
+
+def is_continued(message: Message) -> bool:
+    """Whether the next reply continues this one. A reply with tool calls is complete: its results follow."""
+    return (
+        message.origin is Origin.REPLY
+        and not message.is_copy
+        and message.stop_reason in _UNFINISHED
+        and not message.tool_uses
+    )
+
+
+class AnswerTracker:
+    """Follows a conversation message by message."""
+
+    def __init__(self) -> None:
+        self.unfinished = False
+        """Whether the next reply continues the text of the answer."""
+        self.extends = False
+        """Whether all replies until the next prompt belong to the answer."""
+
+    def take(self, message: Message) -> None:
+        if message.is_copy:
+            return
+        if message.origin is Origin.REPLY:
+            self.unfinished = is_continued(message)
+        elif message.origin in _PROMPTS:
+            self.unfinished = self.extends = False
+        elif message.meta.get(EXTENDS_ANSWER):
+            self.extends = True
+
+    def joined(self, answer: str, text: str) -> str:
+        """The answer so far with the text of the next reply."""
+        if self.unfinished:
+            return answer + text
+        if not self.extends:
+            return text
+        return "\n\n".join(part for part in (answer.rstrip(), text.lstrip("\n")) if part)
+
+
+def answers(messages: Iterable[Message]) -> list[str]:
+    """The text of every answer, oldest first; replies without text are skipped."""
+    found: list[str] = []
+    tracker = AnswerTracker()
+    for message in messages:
+        if message.origin is Origin.REPLY and not message.is_copy and message.text:
+            if (tracker.unfinished or tracker.extends) and found:
+                found[-1] = tracker.joined(found[-1], message.text)
+            else:
+                found.append(message.text)
+        tracker.take(message)
+    return found

@@ -16,11 +16,10 @@ from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import TextBlock, ThinkingBlock
+from agentcli.core.messages import TextBlock, ThinkingBlock, unwrapped
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.tool_errors import unwrapped
 from agentcli.demo import words
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.files.links import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
-from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import shown_command
 from agentcli.permissions.rules import READING_TOOLS, Rule
 from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.command_parts import CommandPart, analyse

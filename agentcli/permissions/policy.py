@@ -26,8 +26,7 @@ from agentcli.core.permission import (
     PartFinding,
     PermissionMode,
 )
-from agentcli.core.processes.shell import has_control_characters, shown_command
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import has_control_characters, plain_line, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.command_grant import (
     CREDENTIALS,

@@ -18,9 +18,8 @@ from typing import Literal
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import TOOL_VERSION, Need
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.core.text.plaintext import spell_hidden
+from agentcli.core.text.plaintext import shown_command, spell_hidden
 from agentcli.shell.parser.loose_parser import loose_segments
 from agentcli.shell.paths import PathPattern
 

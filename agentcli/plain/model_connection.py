@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import shown_command
 from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.plain.pieces import Gap, Piece, prose

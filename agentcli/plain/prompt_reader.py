@@ -33,8 +33,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from agentcli.core.errors import AgentError
-from agentcli.core.processes.shell import shown_command
-from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text, shown_command
 from agentcli.interactive.completion.sources import (
     ArgumentSource,
     CommandSource,

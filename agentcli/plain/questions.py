@@ -15,9 +15,8 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text, shown_command
 from agentcli.interactive.questions import model as ask
 from agentcli.interactive.questions.kinds import FormQuestion, PagedQuestion, QuestionPage, TextQuestion, question_for
 from agentcli.interactive.questions.model import AnswerChoice, Question, answer_of

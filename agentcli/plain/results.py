@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, unwrapped
 from agentcli.core.text.columns import cell_count
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
 from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
-from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive.wording import tool_outcome
 from agentcli.plain.pieces import TextLine, TextStyle, line
 from agentcli.tools.planning import todo_line

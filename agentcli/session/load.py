@@ -35,9 +35,9 @@ from agentcli.core.messages import (
     ToolUseBlock,
     block_from_dict,
     is_thinking,
+    wrapped,
 )
 from agentcli.core.text.format import counted, plural
-from agentcli.core.tool_errors import wrapped
 from agentcli.core.usage import Usage, usage_row
 from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, whole_message
 from agentcli.session.journal import FileEnd

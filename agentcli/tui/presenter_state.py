@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentcli.core import events as ev
-from agentcli.core.answers import AnswerTracker
-from agentcli.core.messages import Json, Message, Origin
+from agentcli.core.messages import AnswerTracker, Json, Message, Origin
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.interactive import wording
 from agentcli.tui.model import Activity, ToolItem

@@ -1,4 +1,4 @@
-"""Every way a call can fail is reported alike (`core/tool_errors.py`); what happens after a call does not change it."""
+"""Every way a call can fail is reported alike (`core/messages.py`); what happens after a call does not change it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
-from agentcli.core.messages import ImageBlock, Json, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import (
+    ImageBlock,
+    Json,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    unwrapped,
+    wrapped,
+    wrapped_content,
+)
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.core.tool_errors import unwrapped, wrapped, wrapped_content
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, call_raw, reply

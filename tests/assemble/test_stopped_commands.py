@@ -10,8 +10,8 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
+from agentcli.core.messages import wrapped
 from agentcli.core.permission import PermissionMode
-from agentcli.core.tool_errors import wrapped
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
 

@@ -25,10 +25,10 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     user_message,
+    wrapped,
 )
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.tool_errors import wrapped
 from agentcli.session.load import SessionDetails, read_details
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.assembled import Assembled

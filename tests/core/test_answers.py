@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.core.answers import answers
-from agentcli.core.messages import COPY_OF, EXTENDS_ANSWER, Message, Origin, TextBlock, ToolUseBlock, user_message
+from agentcli.core.messages import (
+    COPY_OF,
+    EXTENDS_ANSWER,
+    Message,
+    Origin,
+    TextBlock,
+    ToolUseBlock,
+    answers,
+    user_message,
+)
 
 
 def said(text: str, stop_reason: str | None = "end_turn", **meta: str) -> Message:

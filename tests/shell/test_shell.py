@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tree_sitter
 
-from agentcli.core.processes.shell import has_control_characters
+from agentcli.core.text.plaintext import has_control_characters
 from agentcli.permissions.rules import parse_rule
 from agentcli.shell.parser import syntax_tree
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words

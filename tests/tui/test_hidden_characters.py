@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import shown_command
 from agentcli.tui.glyphs import clean, glyphs
 from agentcli.tui.screens.subject import diff_lines, paragraph
 from agentcli.tui.theme.palette import Palette

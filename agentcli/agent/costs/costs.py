@@ -22,11 +22,10 @@ from agentcli.agent.profile import price_of
 from agentcli.agent.user_input import UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
-from agentcli.core.answers import AnswerTracker
 from agentcli.core.events import is_of_subagent
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
-from agentcli.core.messages import Json, Origin
+from agentcli.core.messages import AnswerTracker, Json, Origin
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import money
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage, usage_row

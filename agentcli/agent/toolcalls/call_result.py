@@ -16,16 +16,17 @@ from agentcli.core.messages import (
     Json,
     Message,
     Origin,
+    ResultContent,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     clean_text,
     user_message,
+    wrapped_content,
 )
 from agentcli.core.permission import Decision
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import Output, Tool
 
 Outcome = Literal["done", "denied", "interrupted", "failed"]
@@ -65,7 +66,7 @@ def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
     """The result for the log: without characters that cannot be sent, never empty, and marked if the call failed."""
-    content: Content
+    content: ResultContent
     if isinstance(output.content, str):
         content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
     else:

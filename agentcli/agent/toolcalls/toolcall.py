@@ -1,7 +1,7 @@
 """One tool call from its block to its result (SPEC T4).
 
 Steps: find the tool, parse its input, check it, run hooks, decide permission, run the tool, run hooks, normalise the
-output. A failure in any step becomes an error result (`core/tool_errors.py`), never an exception. The API gets back
+output. A failure in any step becomes an error result (`core/messages.py`), never an exception. The API gets back
 the model's own input; hooks and answers may change a copy that the tool runs with (T9).
 """
 

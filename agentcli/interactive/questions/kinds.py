@@ -12,9 +12,8 @@ from agentcli.core.events import CompactionProposed, PermissionRequested
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.core.processes.shell import shown_name
 from agentcli.core.text.format import about_money, counted, money, token_count
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text, shown_name
 from agentcli.interactive.questions.model import (
     AddressText,
     AnswerChoice,

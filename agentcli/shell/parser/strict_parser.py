@@ -12,7 +12,7 @@ import functools
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.shell import has_control_characters
+from agentcli.core.text.plaintext import has_control_characters
 from agentcli.shell.parser.syntax_tree import Unparsable, parse
 
 Joint = Literal["", "&&", "||", ";", "|"]

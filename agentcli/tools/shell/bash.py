@@ -19,8 +19,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.processes.child import GRACE, SHUTDOWN_GRACE, exit_text
-from agentcli.core.processes.shell import has_control_characters, shown_command
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import has_control_characters, plain_line, shown_command
 from agentcli.core.text.terminal_colours import moved
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure

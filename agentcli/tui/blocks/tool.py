@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, unwrapped
 from agentcli.core.text.format import duration, elapsed
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
-from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import MAX_ROWS, LiveText, Rows, gutter, head, joined, shortened, size
 from agentcli.tui.blocks.wrap import Run, wrap

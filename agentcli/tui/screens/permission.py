@@ -8,8 +8,8 @@ from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Answer
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import shown_command
 from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
 from agentcli.permissions.rules import shown_rule

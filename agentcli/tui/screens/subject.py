@@ -13,7 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.messages import Json
-from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import shown_command
 from agentcli.core.text.unified_diff import parse
 from agentcli.interactive.questions import model as ask
 from agentcli.tui.blocks.base import BlockLine

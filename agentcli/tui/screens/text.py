@@ -20,9 +20,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import counted, plural
-from agentcli.core.text.plaintext import TAB, plain_line, plain_text
+from agentcli.core.text.plaintext import TAB, plain_line, plain_text, shown_command
 from agentcli.tui.blocks.rows import size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.glyphs import EVEN, clean, glyphs

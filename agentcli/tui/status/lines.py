@@ -19,9 +19,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.format import about_money, counted, money, percent, token_count
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line, shown_command
 from agentcli.tui.blocks.rows import shortened, size
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
