@@ -24,7 +24,6 @@ from agentcli.core.messages import ToolUseBlock
 from agentcli.core.permission import Answer, Need, PermissionMode
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
-from agentcli.tools.files import change
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit, MultiEdit
 from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
@@ -48,9 +47,6 @@ async def edit(context: ToolContext, name: str, old: str, new: str, **more: Any)
     return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
 
 
-# ----------------------------------------------------------------------------------------------- what the model knows
-
-
 async def test_a_stale_edit_is_refused_with_the_diff_and_works_afterwards(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\nthree\n")
@@ -65,19 +61,8 @@ async def test_a_stale_edit_is_refused_with_the_diff_and_works_afterwards(contex
     assert "Only a part" in text_of(whole), "seeing a difference is not seeing the whole"
     assert not (await edit(context, "a.txt", "three", "3")).is_error
     assert path.read_text() == "one\nTWO\n3\n"
-
-
-async def test_a_stale_write_is_refused_until_the_file_is_read(context: ToolContext, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one\n")
-    await run(Read(), context, file_path="a.txt")
-    path.write_text("two\n")
-    for _again in range(2):
-        refused = await run(Write(), context, file_path="a.txt", content="mine")
-        assert "Read it again" in text_of(refused)
-        assert "-one\n+two" in text_of(refused)
-    await run(Read(), context, file_path="a.txt")
-    assert not (await run(Write(), context, file_path="a.txt", content="mine")).is_error
+    path.write_bytes(b"one\r\nTWO\r\n3\r\n")
+    assert (await edit(context, "a.txt", "one", "1")).is_error, "line ends count"
 
 
 async def test_a_large_difference_is_capped(context: ToolContext, tmp_path: Path) -> None:
@@ -89,48 +74,6 @@ async def test_a_large_difference_is_capped(context: ToolContext, tmp_path: Path
         text = text_of(await edit(context, "a.txt", "new line 7\n", "x"))
         assert "Read it again" in text
         assert len(text) < 5_000
-
-
-async def test_a_change_of_line_endings_alone_is_a_change(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\ntwo\n")
-    await run(Read(), context, file_path="a.txt")
-    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    assert (await edit(context, "a.txt", "one", "1")).is_error
-
-
-async def test_a_concurrent_write_takes_precedence_over_the_edit(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one\n")
-    await run(Read(), context, file_path="a.txt")
-    real = files_replace._write_temporary
-
-    def interfering(*args: Any) -> None:
-        real(*args)
-        path.write_text("theirs\n")
-
-    monkeypatch.setattr(files_replace, "_write_temporary", interfering)
-    output = await edit(context, "a.txt", "one", "1")
-    assert "at this moment" in text_of(output)
-    assert path.read_text() == "theirs\n"
-    assert names_in(tmp_path) == ["a.txt"]
-
-
-async def test_a_file_that_appears_meanwhile_is_not_overwritten(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = files_replace._write_temporary
-
-    def interfering(*args: Any) -> None:
-        real(*args)
-        (tmp_path / "new.txt").write_text("theirs\n")
-
-    monkeypatch.setattr(files_replace, "_write_temporary", interfering)
-    output = await run(Write(), context, file_path="new.txt", content="mine\n")
-    assert output.is_error
-    assert (tmp_path / "new.txt").read_text() == "theirs\n"
-    assert names_in(tmp_path) == ["new.txt"]
 
 
 async def test_a_file_system_without_links_gets_new_files_too(
@@ -171,9 +114,6 @@ def test_the_file_cache_is_bounded() -> None:
     assert cache.seen("/f0") is not None, "that it was seen is never forgotten"
 
 
-# ----------------------------------------------------------------------------------------------------- all or nothing
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 async def test_a_failing_disk_leaves_the_original(
     code: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -210,24 +150,6 @@ async def test_attributes_of_a_file_survive(context: ToolContext, tmp_path: Path
         assert os.getxattr(path, "user.note") == b"kept"
     if os.geteuid() == 0:
         assert (found.st_uid, found.st_gid) == (1234, 1234)
-
-
-async def test_hard_links_stay_together_through_an_edit(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
-    await run(Read(), context, file_path="a.txt")
-    assert not (await edit(context, "a.txt", "two", "2")).is_error
-    assert (tmp_path / "b.txt").read_text() == "one\n2\n"
-    assert names_in(tmp_path) == ["a.txt", "b.txt"]
-
-
-async def test_a_binary_is_not_replaced_by_text_and_the_error_explains_how(
-    context: ToolContext, tmp_path: Path
-) -> None:
-    (tmp_path / "a.bin").write_bytes(b"\x1f\x8b" + bytes(100))
-    output = await run(Write(), context, file_path="a.bin", content="text")
-    assert "is a gzip archive" in text_of(output)
-    assert "remove it with a command first" in text_of(output)
 
 
 async def test_a_file_name_of_maximum_length_can_be_written(context: ToolContext, tmp_path: Path) -> None:
@@ -285,9 +207,6 @@ async def test_mixed_line_endings_survive_a_write(context: ToolContext, tmp_path
     await run(Read(), context, file_path="a.txt")
     await run(Write(), context, file_path="a.txt", content="a\nb\nnew\nc\n")
     assert (tmp_path / "a.txt").read_bytes() == b"a\r\nb\nnew\r\nc\r\n"
-
-
-# ------------------------------------------------------------------------------------------- between question and yes
 
 
 class Desk:
@@ -373,43 +292,6 @@ async def test_a_link_changed_during_the_question_is_not_followed(
     assert outside.read_text() == "one\n"
 
 
-async def test_a_folder_that_becomes_a_link_during_the_question_is_not_followed(
-    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    outside = tmp_path_factory.mktemp("outside")
-    (tmp_path / "sub").mkdir()
-
-    def swap() -> None:
-        (tmp_path / "sub").rmdir()
-        (tmp_path / "sub").symlink_to(outside)
-
-    result = await Desk(context, swap).call("Write", file_path="sub/new.txt", content="x")
-    assert result.block.is_error
-    assert names_in(outside) == []
-
-
-async def test_a_link_planted_at_the_last_moment_is_not_followed(
-    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outside = tmp_path_factory.mktemp("outside")
-    (outside / "a.txt").write_text("one\n")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/a.txt").write_text("one\n")
-    await run(Read(), context, file_path="sub/a.txt")
-    real = change.replace_file
-
-    def too_late(*args: Any) -> None:
-        (tmp_path / "sub").rename(tmp_path / "moved")
-        (tmp_path / "sub").symlink_to(outside)
-        real(*args)
-
-    monkeypatch.setattr(change, "replace_file", too_late)
-    output = await edit(context, "sub/a.txt", "one", "1")
-    assert "has become a symbolic link meanwhile" in text_of(output)
-    assert (outside / "a.txt").read_text() == "one\n"
-    assert (tmp_path / "moved/a.txt").read_text() == "one\n"
-
-
 async def test_an_approved_link_is_written_through(
     context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -441,22 +323,6 @@ async def test_an_answer_that_changes_the_path_is_a_decision_about_that_path(
     result = await desk.runner.run(call, desk.context, AbortController().signal, emit, lambda: None)
     assert not result.block.is_error, result.block.text
     assert names_in(tmp_path) == ["b.txt"]
-
-
-async def test_a_stale_edit_is_refused_without_a_question_and_the_next_one_asks(
-    context: ToolContext, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.py"
-    path.write_text("a = 1\nb = 1\n")
-    await run(Read(), context, file_path="a.py")
-    path.write_text("a = 1\nb = 2\n")
-    desk = Desk(context)
-    refused = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
-    assert "-b = 1\n+b = 2" in refused.block.text
-    assert desk.asked == []
-    again = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
-    assert not again.block.is_error
-    assert len(desk.asked) == 1
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
@@ -514,8 +380,10 @@ async def test_a_failure_half_way_through_a_hard_linked_file_puts_it_back(
 
 
 async def test_a_preview_is_escaped_and_marked_when_truncated(context: ToolContext, tmp_path: Path) -> None:
-    output = await run(Write(), context, file_path="a.txt", content="\x1b]0;title\x07\n" + "line\n" * 30_000)
+    content = "\x1b]0;title\x07 \u202e } \u2066\n" + "line\n" * 30_000
+    output = await run(Write(), context, file_path="a.txt", content=content)
     assert "\x1b" not in output.display["diff"]
+    assert "<U+202E> } <U+2066>" in output.display["diff"]
     assert output.display["truncated"]
     assert output.display["added"] == 30_001
 
@@ -559,11 +427,6 @@ async def test_swapping_a_folder_for_a_link_never_writes_outside(
     assert any(not output.is_error for output in outputs)
 
 
-async def test_invisible_and_bidirectional_characters_are_visible_in_the_diff(context: ToolContext) -> None:
-    output = await run(Write(), context, file_path="a.py", content="if x: # \u202e } \u2066 begin\u200b\n")
-    assert "+if x: # <U+202E> } <U+2066> begin<U+200B>" in output.display["diff"]
-
-
 async def test_the_preview_of_a_change_through_a_link_names_the_target(context: ToolContext, tmp_path: Path) -> None:
     hidden = tmp_path / "elsewhere.txt"
     hidden.write_text("a\n")
@@ -575,3 +438,24 @@ async def test_the_preview_of_a_change_through_a_link_names_the_target(context: 
         preview = Write().preview({"file_path": str(link), "content": "b\n"}, context)
     assert isinstance(preview, dict)
     assert str(hidden) in preview["path"]
+
+
+@pytest.mark.parametrize(("tool", "name"), [("Edit", "a.txt"), ("Write", "new.txt")])
+async def test_a_write_of_another_program_takes_precedence(
+    tool: str, name: str, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tool == "Edit":
+        (tmp_path / name).write_text("one\n")
+        await run(Read(), context, file_path=name)
+    real = files_replace._write_temporary
+
+    def interfering(*args: Any) -> None:
+        real(*args)
+        (tmp_path / name).write_text("theirs\n")
+
+    monkeypatch.setattr(files_replace, "_write_temporary", interfering)
+    more = {"old_string": "one", "new_string": "1"} if tool == "Edit" else {"content": "mine\n"}
+    output = await run(Edit() if tool == "Edit" else Write(), context, file_path=name, **more)
+    assert "at this moment" in text_of(output)
+    assert (tmp_path / name).read_text() == "theirs\n"
+    assert names_in(tmp_path) == [name]
