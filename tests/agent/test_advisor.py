@@ -88,8 +88,7 @@ async def test_the_blocks_are_sent_back_as_they_came() -> None:
 )
 async def test_the_user_sees_the_advice(data: Json, said: str) -> None:
     b = bench_with(advised(data))
-    async with b.engine:
-        [notice] = [one for one in only(await b.run(), ev.NoticeRaised) if one.code == "advisor"]
+    [notice] = [one for one in only(await b.once(), ev.NoticeRaised) if one.code == "advisor"]
     assert said in notice.text
 
 

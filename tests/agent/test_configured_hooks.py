@@ -319,8 +319,7 @@ async def test_a_stop_hook_keeps_the_model_going_until_it_agrees() -> None:
         return {"decision": "block", "reason": "Run the tests."} if data["last_assistant_message"] != "Done." else None
 
     b = with_hooks("Almost.", "Done.", rules=(rule("Stop", judge),))
-    async with b.engine:
-        result = result_of(await b.run())
+    result = result_of(await b.once())
     assert (result.text, result.terminal) == ("Done.", "completed")
     assert active == [False, True]
     assert "Run the tests." in hook_texts(b)[0]
@@ -329,8 +328,7 @@ async def test_a_stop_hook_keeps_the_model_going_until_it_agrees() -> None:
 async def test_a_stop_hook_that_always_blocks_meets_its_limit() -> None:
     blocks = rule("Stop", {"decision": "block", "reason": "More."})
     b = with_hooks(*["Again."] * 30, rules=(blocks,))
-    async with b.engine:
-        result = result_of(await b.run())
+    result = result_of(await b.once())
     assert result.terminal == "stop_hook_prevented"
     assert len(b.requests) == 21
 
@@ -342,8 +340,7 @@ async def test_an_api_error_runs_no_stop_hook_but_the_one_for_failures() -> None
         seen.append(data["hook_event_name"])
 
     b = with_hooks(fails(400, "bad"), rules=(rule("Stop", note), rule("StopFailure", note)))
-    async with b.engine:
-        assert result_of(await b.run()).is_error
+    assert result_of(await b.once()).is_error
     assert seen == ["StopFailure"]
 
 

@@ -53,8 +53,7 @@ def told(events: list[ev.Event]) -> list[str]:
 
 async def test_auto_compaction_that_frees_too_little_is_given_up_across_prompts_and_reported_once() -> None:
     b = pinned_bench()
-    async with b.engine:
-        runs = [await b.run(f"prompt {number}") for number in range(6)]
+    runs = [await b.once(f"prompt {number}") for number in range(6)]
     assert only(runs[0], ev.ContextCompacted), "it does make the conversation shorter"
     assert [tries(events) for events in runs] == [1, 1, 1, 0, 0, 0]
     assert [len(told(events)) for events in runs] == [0, 0, 1, 0, 0, 0]
@@ -66,8 +65,7 @@ async def test_auto_compaction_that_frees_too_little_is_given_up_across_prompts_
 async def test_failing_auto_compaction_is_given_up_across_prompts_with_the_last_reason() -> None:
     error = fails(400, "no summaries today", "invalid_request_error", match=HANDOVER, repeat=True)
     b = pinned_bench(handover=error)
-    async with b.engine:
-        runs = [await b.run(f"prompt {number}") for number in range(5)]
+    runs = [await b.once(f"prompt {number}") for number in range(5)]
     assert [tries(events) for events in runs] == [1, 1, 1, 0, 0]
     [text] = [text for events in runs for text in told(events)]
     assert "no summaries today" in text

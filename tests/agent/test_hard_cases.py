@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 
@@ -25,30 +24,25 @@ from tests.support.scripts import call, call_raw, event, fails, fault, pause, re
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 SMALL = Profile(model=MODEL, small_model="claude-haiku-5-5", context_window=12_000)
 FULL = reply("A long story. " * 60, usage={"input_tokens": 3_600, "output_tokens": 300})
 IMAGE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
 
 
-def play(main: Any) -> Any:
-    return run_virtual(main)
-
-
-def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
-    async def main() -> None:
-        b = bench(FULL, "A summary.", "Seen.", profile=SMALL)
-        prompt = (TextBlock("Look: " + "x" * 20_000), IMAGE)
-        async with b.engine:
-            await b.run("first")
-            events = await collect(b.engine.submit(prompt))
-        assert [e.trigger for e in only(events, ev.ContextCompacted)] == ["auto"]
-        content = b.requests[-1]["messages"][-1]["content"]
-        assert content[1]["text"] == prompt[0].text
-        assert content[2]["type"] == "image"
-        assert "first" in content[0]["text"], "what was answered is in the summary"
-        assert b.refused == []
-
-    play(main)
+async def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
+    b = bench(FULL, "A summary.", "Seen.", profile=SMALL)
+    prompt = (TextBlock("Look: " + "x" * 20_000), IMAGE)
+    async with b.engine:
+        await b.run("first")
+        events = await collect(b.engine.submit(prompt))
+    assert [e.trigger for e in only(events, ev.ContextCompacted)] == ["auto"]
+    content = b.requests[-1]["messages"][-1]["content"]
+    assert content[1]["text"] == prompt[0].text
+    assert content[2]["type"] == "image"
+    assert "first" in content[0]["text"], "what was answered is in the summary"
+    assert b.refused == []
 
 
 @each_row(
@@ -62,119 +56,94 @@ def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
         reply("even longer than before " * 200),
     ],
 )
-def test_an_unusable_summary_changes_nothing(answer: Json) -> None:
-    async def main() -> None:
-        b = bench(reply("Some text. " * 30), {**answer, "repeat": 3}, "Still here.", tools=[FakeTool()])
-        async with b.engine:
-            await b.run("a question")
-            before = b.engine.messages
-            events = await collect(b.engine.compact())
-            assert b.engine.messages == before
-            assert result_of(events).is_error
-            assert len(only(events, ev.CompactionFailed)) == 1
-
-    play(main)
+async def test_an_unusable_summary_changes_nothing(answer: Json) -> None:
+    b = bench(reply("Some text. " * 30), {**answer, "repeat": 3}, "Still here.", tools=[FakeTool()])
+    async with b.engine:
+        await b.run("a question")
+        before = b.engine.messages
+        events = await collect(b.engine.compact())
+        assert b.engine.messages == before
+        assert result_of(events).is_error
+        assert len(only(events, ev.CompactionFailed)) == 1
 
 
-def test_a_truncated_summary_or_one_with_a_tool_call_is_requested_again() -> None:
-    async def main() -> None:
-        cut = reply("cut", stop_reason="max_tokens")
-        b = bench(reply("Some text. " * 30), cut, reply(call("Look")), "Short.", tools=[FakeTool()])
-        async with b.engine:
-            await b.run("a question")
-            assert not result_of(await collect(b.engine.compact())).is_error
-        caps = [request["max_tokens"] for request in b.requests[1:]]
-        assert caps[0] < caps[1] == caps[2]
-        assert ["tool_choice" in request for request in b.requests[1:]] == [False, False, True]
-
-    play(main)
+async def test_a_truncated_summary_or_one_with_a_tool_call_is_requested_again() -> None:
+    cut = reply("cut", stop_reason="max_tokens")
+    b = bench(reply("Some text. " * 30), cut, reply(call("Look")), "Short.", tools=[FakeTool()])
+    async with b.engine:
+        await b.run("a question")
+        assert not result_of(await collect(b.engine.compact())).is_error
+    caps = [request["max_tokens"] for request in b.requests[1:]]
+    assert caps[0] < caps[1] == caps[2]
+    assert ["tool_choice" in request for request in b.requests[1:]] == [False, False, True]
 
 
-def test_auto_compaction_gives_up_after_three_failures_also_across_prompts() -> None:
-    async def main() -> None:
-        failing = fails(400, "cannot", "invalid_request_error", match="hand-over", repeat=True)
-        b = bench(FULL, failing, {**FULL, "repeat": True}, profile=SMALL)
-        async with b.engine:
-            await b.run("first")
-            failed = [len(only(await b.run("x" * 9_000), ev.CompactionFailed)) for _n in range(5)]
-        assert failed == [1, 1, 1, 0, 0]
-
-    play(main)
+async def test_auto_compaction_gives_up_after_three_failures_also_across_prompts() -> None:
+    failing = fails(400, "cannot", "invalid_request_error", match="hand-over", repeat=True)
+    b = bench(FULL, failing, {**FULL, "repeat": True}, profile=SMALL)
+    async with b.engine:
+        await b.run("first")
+        failed = [len(only(await b.run("x" * 9_000), ev.CompactionFailed)) for _n in range(5)]
+    assert failed == [1, 1, 1, 0, 0]
 
 
-def test_calls_cancelled_by_a_sibling_never_begin() -> None:
-    async def main() -> None:
-        harsh = FakeTool("Harsh", output=Output("gone", is_error=True, cancel_siblings=True))
-        change = FakeTool("Change", safe=False)
-        b = bench(reply(call("Harsh"), call("Change"), call("Change")), "Done.", tools=[harsh, change])
-        async with b.engine:
-            await b.run()
-        assert change.runs == []
-
-    play(main)
+async def test_calls_cancelled_by_a_sibling_never_begin() -> None:
+    harsh = FakeTool("Harsh", output=Output("gone", is_error=True, cancel_siblings=True))
+    change = FakeTool("Change", safe=False)
+    b = bench(reply(call("Harsh"), call("Change"), call("Change")), "Done.", tools=[harsh, change])
+    await b.once()
+    assert change.runs == []
 
 
-def test_calls_that_the_server_never_closed_all_have_a_result() -> None:
-    async def main() -> None:
-        opened = [
-            event({"type": "content_block_start", "index": n, "content_block": {
-                "type": "tool_use", "id": f"toolu_{n}", "name": "Look", "input": {}}})
-            for n in range(2)
-        ]  # fmt: skip
-        inputs = [
-            event({"type": "content_block_delta", "index": n,
-                   "delta": {"type": "input_json_delta", "partial_json": '{"what": "x"}'}})
-            for n in range(2)
-        ]  # fmt: skip
-        tool = FakeTool()
-        b = bench(reply(*opened, *inputs, stop_reason="tool_use"), "Done.", tools=[tool])
-        async with b.engine:
-            await b.run()
-        assert tool.runs == [{"what": "x"}, {"what": "x"}]
-        assert len(b.engine.messages[2].tool_results) == 2
-
-    play(main)
+async def test_calls_that_the_server_never_closed_all_have_a_result() -> None:
+    opened = [
+        event({"type": "content_block_start", "index": n, "content_block": {
+            "type": "tool_use", "id": f"toolu_{n}", "name": "Look", "input": {}}})
+        for n in range(2)
+    ]  # fmt: skip
+    inputs = [
+        event({"type": "content_block_delta", "index": n,
+               "delta": {"type": "input_json_delta", "partial_json": '{"what": "x"}'}})
+        for n in range(2)
+    ]  # fmt: skip
+    tool = FakeTool()
+    b = bench(reply(*opened, *inputs, stop_reason="tool_use"), "Done.", tools=[tool])
+    await b.once()
+    assert tool.runs == [{"what": "x"}, {"what": "x"}]
+    assert len(b.engine.messages[2].tool_results) == 2
 
 
-def test_a_salvaged_reply_withdraws_the_questions_behind_it() -> None:
-    async def main() -> None:
-        change, asked = FakeTool("Change", seconds=9, safe=False), FakeTool("Ask", safe=False, need="write")
-        b = bench(
-            reply(call("Change"), call("Ask"), pause(10), say("and"), pause(20), fault("drop")), "Done.",
-            tools=[change, asked], mode=PermissionMode.DEFAULT, interactive=True,
-        )  # fmt: skip
-        async with b.engine:
-            events = await b.run()
-        asked_for = {e.request_id for e in only(events, ev.PermissionRequested)}
-        assert asked_for
-        assert {e.request_id for e in only(events, ev.PermissionResolved)} == asked_for
-        assert result_of(events).text == "Done."
-
-    play(main)
+async def test_a_salvaged_reply_withdraws_the_questions_behind_it() -> None:
+    change, asked = FakeTool("Change", seconds=9, safe=False), FakeTool("Ask", safe=False, need="write")
+    b = bench(
+        reply(call("Change"), call("Ask"), pause(10), say("and"), pause(20), fault("drop")), "Done.",
+        tools=[change, asked], mode=PermissionMode.DEFAULT, interactive=True,
+    )  # fmt: skip
+    events = await b.once()
+    asked_for = {e.request_id for e in only(events, ev.PermissionRequested)}
+    assert asked_for
+    assert {e.request_id for e in only(events, ev.PermissionResolved)} == asked_for
+    assert result_of(events).text == "Done."
 
 
 @pytest.mark.parametrize("closing", ["generator", "engine"])
-def test_tool_results_are_kept_when_the_consumer_leaves(closing: str) -> None:
-    async def main() -> None:
-        change = FakeTool("Change", safe=False)
-        b = bench(reply(say("I will."), call("Change"), pause(50), say("x")), "Next.", tools=[change])
-        stream = b.engine.submit("go")
-        async for happened in stream:
-            if isinstance(happened, ev.ToolFinished):
-                break
-        if closing == "engine":
-            await b.engine.aclose()
-            assert not b.engine.running
-            await stream.aclose()
-            return
+async def test_tool_results_are_kept_when_the_consumer_leaves(closing: str) -> None:
+    change = FakeTool("Change", safe=False)
+    b = bench(reply(say("I will."), call("Change"), pause(50), say("x")), "Next.", tools=[change])
+    stream = b.engine.submit("go")
+    async for happened in stream:
+        if isinstance(happened, ev.ToolFinished):
+            break
+    if closing == "engine":
+        await b.engine.aclose()
+        assert not b.engine.running
         await stream.aclose()
-        assert [len(m.tool_results) for m in b.engine.messages] == [0, 0, 1]
-        assert b.engine.messages[2].tool_results[0].text == "looked"
-        async with b.engine:
-            await b.run("and?")
-        assert "tool_use" in str(b.requests[1])
-
-    play(main)
+        return
+    await stream.aclose()
+    assert [len(m.tool_results) for m in b.engine.messages] == [0, 0, 1]
+    assert b.engine.messages[2].tool_results[0].text == "looked"
+    await b.once("and?")
+    assert "tool_use" in str(b.requests[1])
 
 
 class Tidying(FakeTool):
@@ -206,13 +175,10 @@ async def leave_after_abort(tool: Tidying, seconds: float) -> float:
     return asyncio.get_running_loop().time() - began
 
 
-def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leaves() -> None:
-    async def main() -> None:
-        tool = Tidying()
-        await leave_after_abort(tool, 1)
-        assert tool.ended == ["cleaned up"]
-
-    play(main)
+async def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leaves() -> None:
+    tool = Tidying()
+    await leave_after_abort(tool, 1)
+    assert tool.ended == ["cleaned up"]
 
 
 class Reporting(Hooks):
@@ -230,29 +196,22 @@ class Refusing(Hooks):
         return PreToolVerdict("deny", "Not today.")
 
 
-def test_the_hooks_that_report_are_asked_about_a_call() -> None:
-    async def main() -> None:
-        tool = FakeTool()
-        b = bench(reply(call("Look")), "x", tools=[tool], extensions=Extensions(hooks=Reporting(Refusing())))
-        async with b.engine:
-            await b.run("go")
-        assert tool.runs == []
-
-    play(main)
+async def test_the_hooks_that_report_are_asked_about_a_call() -> None:
+    tool = FakeTool()
+    b = bench(reply(call("Look")), "x", tools=[tool], extensions=Extensions(hooks=Reporting(Refusing())))
+    await b.once("go")
+    assert tool.runs == []
 
 
 @pytest.mark.parametrize(("seconds", "ended"), [(1.5, ["cleaned up"]), (60.0, [])])
-def test_cleanup_that_outlasts_the_grace_period_has_some_seconds_when_the_consumer_leaves(
+async def test_cleanup_that_outlasts_the_grace_period_has_some_seconds_when_the_consumer_leaves(
     seconds: float, ended: list[str]
 ) -> None:
-    async def main() -> None:
-        tool = Tidying()
-        tool.seconds = seconds
-        left_in = await leave_after_abort(tool, ABORT_GRACE_SECONDS + 1)
-        assert tool.ended == ended
-        assert left_in <= CLEANUP_SECONDS
-
-    play(main)
+    tool = Tidying()
+    tool.seconds = seconds
+    left_in = await leave_after_abort(tool, ABORT_GRACE_SECONDS + 1)
+    assert tool.ended == ended
+    assert left_in <= CLEANUP_SECONDS
 
 
 class Slow(Hooks, Attachments):
@@ -272,105 +231,81 @@ class Slow(Hooks, Attachments):
 
 
 @pytest.mark.parametrize("where", ["before_compact", "after_compact", "collect"])
-def test_an_abort_takes_effect_at_once(where: str) -> None:
-    async def main() -> None:
-        slow = Slow(where)
-        extensions = Extensions(hooks=slow, attachments=slow)
-        b = bench(FULL, "A summary.", "x", profile=SMALL, extensions=extensions, tools=[FakeTool()])
-        loop = asyncio.get_running_loop()
-        async with b.engine:
-            if where != "collect":
-                await b.run("first")
-            began = loop.time()
-            loop.call_later(5, b.engine.abort)
-            await b.run("y" * 9_000)
-            assert loop.time() - began < 6
-
-    play(main)
+async def test_an_abort_takes_effect_at_once(where: str) -> None:
+    slow = Slow(where)
+    extensions = Extensions(hooks=slow, attachments=slow)
+    b = bench(FULL, "A summary.", "x", profile=SMALL, extensions=extensions, tools=[FakeTool()])
+    loop = asyncio.get_running_loop()
+    async with b.engine:
+        if where != "collect":
+            await b.run("first")
+        began = loop.time()
+        loop.call_later(5, b.engine.abort)
+        await b.run("y" * 9_000)
+        assert loop.time() - began < 6
 
 
-def test_every_kind_of_invalid_structured_output_is_counted() -> None:
-    async def main() -> None:
-        tool = FakeTool("StructuredOutput", output=Output("bad", is_error=True))
-        replies = [reply(call_raw("StructuredOutput", "{bad")), reply(call("StructuredOutput", odd=1)), "In words."]
-        b = bench(
-            *replies * 10,
-            tools=[tool],
-            wants_structured=True,
-            extensions=Extensions(hooks=RequireOutput("StructuredOutput")),
-        )
-        async with b.engine:
-            for _prompt in range(2):
-                before = len(b.requests)
-                assert result_of(await b.run()).subtype == "error_max_structured_output_retries"
-                assert len(b.requests) - before == 5, "the count starts anew with each prompt"
-
-    play(main)
+async def test_every_kind_of_invalid_structured_output_is_counted() -> None:
+    tool = FakeTool("StructuredOutput", output=Output("bad", is_error=True))
+    replies = [reply(call_raw("StructuredOutput", "{bad")), reply(call("StructuredOutput", odd=1)), "In words."]
+    b = bench(
+        *replies * 10,
+        tools=[tool],
+        wants_structured=True,
+        extensions=Extensions(hooks=RequireOutput("StructuredOutput")),
+    )
+    async with b.engine:
+        for _prompt in range(2):
+            before = len(b.requests)
+            assert result_of(await b.run()).subtype == "error_max_structured_output_retries"
+            assert len(b.requests) - before == 5, "the count starts anew with each prompt"
 
 
-def test_a_refusal_leaves_out_every_prompt_of_the_submission() -> None:
-    async def main() -> None:
-        refusal = reply(stop_reason="refusal")
-        b = bench(reply(call("Look")), refusal, "Fine.", tools=[FakeTool(seconds=3)])
-        async with b.engine:
-            asyncio.get_running_loop().call_later(1, b.engine.enqueue, "and harmless")
-            await b.run("something awful")
-            broken = only(await b.run("something nice"), ev.PrefixBroken)
-        assert [(one.block, one.reason) for one in broken] == [
-            ("the message “something awful” in turn 1", "a prompt that was declined is left out")
-        ]
-        assert "awful" not in str(b.requests[-1])
-        assert "harmless" not in str(b.requests[-1])
-
-    play(main)
+async def test_a_refusal_leaves_out_every_prompt_of_the_submission() -> None:
+    refusal = reply(stop_reason="refusal")
+    b = bench(reply(call("Look")), refusal, "Fine.", tools=[FakeTool(seconds=3)])
+    async with b.engine:
+        asyncio.get_running_loop().call_later(1, b.engine.enqueue, "and harmless")
+        await b.run("something awful")
+        broken = only(await b.run("something nice"), ev.PrefixBroken)
+    assert [(one.block, one.reason) for one in broken] == [
+        ("the message “something awful” in turn 1", "a prompt that was declined is left out")
+    ]
+    assert "awful" not in str(b.requests[-1])
+    assert "harmless" not in str(b.requests[-1])
 
 
-def test_a_model_that_answers_under_another_name_is_priced_as_the_one_asked_for() -> None:
-    async def main() -> None:
-        b = bench(reply("Hi.", model=f"gateway/{MODEL}"), bounds=Bounds(max_budget_usd=1))
-        async with b.engine:
-            assert not result_of(await b.run()).is_error
-
-    play(main)
+async def test_a_model_that_answers_under_another_name_is_priced_as_the_one_asked_for() -> None:
+    b = bench(reply("Hi.", model=f"gateway/{MODEL}"), bounds=Bounds(max_budget_usd=1))
+    assert not result_of(await b.once()).is_error
 
 
-def test_an_empty_end_does_not_show_an_earlier_answer() -> None:
-    async def main() -> None:
-        b = bench(reply(say("Let me look."), call("Look")), reply(), reply(), tools=[FakeTool()])
-        async with b.engine:
-            assert result_of(await b.run()).text == ""
-
-    play(main)
+async def test_an_empty_end_does_not_show_an_earlier_answer() -> None:
+    b = bench(reply(say("Let me look."), call("Look")), reply(), reply(), tools=[FakeTool()])
+    assert result_of(await b.once()).text == ""
 
 
-def test_an_aborted_summary_still_counts_its_tokens() -> None:
-    async def main() -> None:
-        summary = reply(say("Look"), pause(60), match="You write one short line", usage={"input_tokens": 7_777})
-        b = bench(reply(call("Look")), reply(pause(1), "Done."), summary, tools=[FakeTool()],
-                  tuning=Tuning(tool_summaries=True))  # fmt: skip
-        async with b.engine:
-            events = await b.run()
-        assert any(e.usage.input_tokens == 7_777 for e in only(events, ev.UsageReported))
-
-    play(main)
+async def test_an_aborted_summary_still_counts_its_tokens() -> None:
+    summary = reply(say("Look"), pause(60), match="You write one short line", usage={"input_tokens": 7_777})
+    b = bench(reply(call("Look")), reply(pause(1), "Done."), summary, tools=[FakeTool()],
+              tuning=Tuning(tool_summaries=True))  # fmt: skip
+    events = await b.once()
+    assert any(e.usage.input_tokens == 7_777 for e in only(events, ev.UsageReported))
 
 
-def test_answers_that_name_a_mode_change_it() -> None:
-    async def main() -> None:
-        tool = FakeTool("Change", safe=False, need="write")
-        b = bench(reply(call("Change")), reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT,
-                  interactive=True)  # fmt: skip
-        asked = 0
-        async with b.engine:
-            async for happened in b.engine.submit("go"):
-                if isinstance(happened, ev.PermissionRequested):
-                    asked += 1
-                    b.engine.answer(happened.request_id, Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
-        assert asked == 1
-        assert b.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
-        assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
-
-    play(main)
+async def test_answers_that_name_a_mode_change_it() -> None:
+    tool = FakeTool("Change", safe=False, need="write")
+    b = bench(reply(call("Change")), reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT,
+              interactive=True)  # fmt: skip
+    asked = 0
+    async with b.engine:
+        async for happened in b.engine.submit("go"):
+            if isinstance(happened, ev.PermissionRequested):
+                asked += 1
+                b.engine.answer(happened.request_id, Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
+    assert asked == 1
+    assert b.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
+    assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
 
 
 def usage_when_stopped(*steps: Json) -> ev.UsageReported:

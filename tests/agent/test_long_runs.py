@@ -104,8 +104,7 @@ async def test_many_turns_in_a_small_window_lose_no_instruction() -> None:
 async def test_the_reported_size_after_a_compaction_is_correct() -> None:
     model, refused = CountingModel(turns=40), list[str]()
     b = long_bench(model, refused)
-    async with b.engine:
-        events = await b.run(CONSTRAINT)
+    events = await b.once(CONSTRAINT)
     sizes = iter(model.sizes)
     size, expected = 0, None
     for event in events:
@@ -144,8 +143,7 @@ class Stubborn(CountingModel):
 async def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(handover: ScriptedReply) -> None:
     refused = list[str]()
     b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))
-    async with b.engine:
-        events = await b.run(CONSTRAINT)
+    events = await b.once(CONSTRAINT)
     assert len(only(events, ev.CompactionFailed)) == 3
     assert not only(events, ev.ContextCompacted)
     assert refused == []

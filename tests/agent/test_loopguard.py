@@ -238,8 +238,7 @@ async def test_a_consumer_that_leaves_at_the_question_leaves_nothing_behind() ->
 
 async def test_a_model_that_heeds_the_warning_continues() -> None:
     b = bench(*[reply(call("Look"))] * 3, "I see. Done.", tools=[FakeTool()])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert result_of(events).text == "I see. Done."
     assert "Another call will not change that" in str(b.requests[-1]["messages"][-1])
 

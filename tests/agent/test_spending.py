@@ -297,8 +297,7 @@ async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
 async def test_the_warning_comes_while_there_is_still_something_left() -> None:
     dear = reply(call("Look"), usage={"input_tokens": 100_000})
     b = bench(dear, "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.24))
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert not result_of(events).is_error
     [warned] = [n for n in only(events, ev.NoticeRaised) if n.code == "budget"]
     assert (warned.level, warned.text) == (

@@ -159,8 +159,7 @@ async def test_calls_ended_or_prevented_by_an_abort_are_marked_with_the_reason(
 async def test_a_cancelled_sibling_and_a_consumer_that_leaves_are_marked_too() -> None:
     bad = FakeTool("Bad", output=Output("It broke.", is_error=True, cancel_siblings=True))
     b = bench(reply(call("Bad"), call("Look", seconds=50)), "Done.", tools=[bad, FakeTool()])
-    async with b.engine:
-        await b.run()
+    await b.once()
     for result in results(b):
         assert_marked(result)
     b = bench(reply(call("Look", seconds=50)), tools=[FakeTool()])
@@ -176,8 +175,7 @@ async def test_a_cancelled_sibling_and_a_consumer_that_leaves_are_marked_too() -
 
 async def test_successes_are_not_marked() -> None:
     b = bench(reply(LOOK), "Done.", tools=[FakeTool()])
-    async with b.engine:
-        await b.run()
+    await b.once()
     (result,) = results(b)
     assert (result.is_error, result.text) == (False, "looked")
 
@@ -197,8 +195,7 @@ def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
 
 async def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
     b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=OddHooks(crash=True)))
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     (result,) = results(b)
     assert (result.is_error, result.text) == (False, "looked")
     [notice] = [event.text for event in only(events, ev.NoticeRaised) if event.code == "hook"]

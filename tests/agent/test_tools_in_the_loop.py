@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,9 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench, collect, kinds, only, result_of
 from tests.support.scripts import call, call_raw, call_with_id, fault, pause, reply, say
-from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.virtual
-
-
-def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    def run() -> None:
-        run_virtual(test)
-
-    run.__name__ = test.__name__
-    return run
 
 
 def result_text(b: Bench, index: int = 0) -> str:
@@ -37,14 +27,12 @@ def result_text(b: Bench, index: int = 0) -> str:
     return results[index].text
 
 
-@played
 async def test_safe_tools_start_and_finish_while_the_reply_still_streams() -> None:
     """Four slow readers and a slow stream: the first has finished before the stream ends (order, not time)."""
     tool = FakeTool(seconds=1)
     steps = [item for n in range(4) for item in (call("Look", what=str(n)), pause(2), say(f"next {n}"))]
     b = bench(reply(*steps), "Done.", tools=[tool])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     names = kinds(events)
     assert names.index("ToolFinished") < names.index("UsageReported")
     started = [i for i, name in enumerate(names) if name == "ToolStarted"]
@@ -57,13 +45,11 @@ def _is_call(event: ev.Event) -> bool:
     return isinstance(event, ev.BlockFinished) and isinstance(event.block, ToolUseBlock)
 
 
-@played
 async def test_the_batch_executor_starts_nothing_before_the_reply_is_complete() -> None:
     b = bench(
         reply(call("Look"), pause(1), say("x")), "Done.", tools=[FakeTool()], tuning=Tuning(executor=BatchExecutor)
     )
-    async with b.engine:
-        names = kinds(await b.run())
+    names = kinds(await b.once())
     assert names.index("ToolStarted") > names.index("UsageReported")
 
 
@@ -83,14 +69,12 @@ def test_the_number_of_parallel_safe_tools_is_limited(limit: int) -> None:
 
     async def main() -> None:
         b = bench(reply(*[call("Look")] * 12), "Done.", tools=[Counting()], tuning=Tuning(concurrency=limit))
-        async with b.engine:
-            await b.run()
+        await b.once()
 
     run_virtual(main)
     assert most == limit
 
 
-@played
 async def test_an_unsafe_call_waits_for_all_before_it_and_all_after_it_wait_for_it() -> None:
     order: list[str] = []
 
@@ -109,31 +93,25 @@ async def test_an_unsafe_call_waits_for_all_before_it_and_all_after_it_wait_for_
         call("Look", what="r3", seconds=1),
     ]
     b = bench(reply(*steps), "Done.", tools=[read, write])
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert order == ["+r1", "+r2", "-r2", "-r1", "+w", "-w", "+r3", "-r3"]
 
 
-@played
 async def test_results_keep_the_order_of_calls_while_ends_are_reported_at_once() -> None:
     b = bench(reply(call("Look", seconds=5), call("Look", seconds=1)), "Done.", tools=[FakeTool()])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     first, second = [e.block.id for e in only(events, ev.BlockFinished) if isinstance(e.block, ToolUseBlock)]
     assert [e.tool_use_id for e in only(events, ev.ToolFinished)] == [second, first]
     assert [e.tool_use_id for e in only(events, ev.ToolResultAdded)] == [first, second]
 
 
-@played
 async def test_progress_reaches_the_consumer_and_not_the_log() -> None:
     b = bench(reply(call("Look")), "Done.", tools=[FakeTool(steps=3)])
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert [e.text for e in only(events, ev.ToolProgressed)] == ["step 0", "step 1", "step 2"]
     assert "step" not in str(b.engine.messages)
 
 
-@played
 async def test_a_changed_directory_applies_to_later_replies_and_submissions() -> None:
     seen: list[Path] = []
 
@@ -152,21 +130,18 @@ async def test_a_changed_directory_applies_to_later_replies_and_submissions() ->
     assert only(events, ev.DirectoryChanged)[0].cwd == "/work/b"
 
 
-@played
 async def test_a_failing_call_leaves_its_siblings_alone_unless_the_tool_says_otherwise() -> None:
     gentle = FakeTool("Gentle", output=Output("exit 1", is_error=True))
     harsh = FakeTool("Harsh", output=Output("lost the connection", is_error=True, cancel_siblings=True))
     other = FakeTool(seconds=5)
     b = bench(reply(call("Gentle"), call("Look")), reply(call("Harsh"), call("Look")), "Done.",
               tools=[gentle, harsh, other])  # fmt: skip
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert other.ended == ["done", "cancelled"]
     assert len(only(events, ev.ToolFinished)) == 4, "the cancelled one is told about, too"
     assert "failed" in result_text(b, 3)
 
 
-@played
 async def test_a_call_that_never_ran_has_no_duration() -> None:
     class Thinking(Hooks):
         async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
@@ -174,36 +149,10 @@ async def test_a_call_that_never_ran_has_no_duration() -> None:
             return PreToolVerdict("deny", "No.")
 
     b = bench(reply(call("Look", what="x")), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=Thinking()))
-    async with b.engine:
-        (refused,) = only(await b.run(), ev.ToolFinished)
+    (refused,) = only(await b.once(), ev.ToolFinished)
     assert refused.duration_ms == 0
 
 
-FAILURES = [
-    (call("Lok", what="x"), "Did you mean Look?"),
-    (call("Zzz"), "There is no tool called 'Zzz'. The tools are: Crash, Look."),
-    (call_raw("Look", '{"what": "cut' + "x" * 400), "The input is not a JSON object"),
-    (call("Look", what=5, odd=1), "odd"),
-    (call("Look", what="forbidden"), "That is forbidden."),
-    (call("Crash"), "ValueError: boom"),
-]
-
-
-@each_row(("step", "said"), FAILURES)
-async def test_every_failed_call_has_a_wrapped_error_result(step: Json, said: str) -> None:
-    b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])
-    async with b.engine:
-        events = await b.run()
-    text = result_text(b)
-    assert text.startswith("<tool_use_error>")
-    assert text.endswith("</tool_use_error>")
-    assert said in text
-    assert len(text) < 500
-    assert only(events, ev.ToolFinished)[0].result.is_error
-    assert result_of(events).subtype == "success"
-
-
-@played
 async def test_a_repeated_tool_id_gets_a_fresh_one_before_it_enters_the_log() -> None:
     b = bench(
         reply(call_with_id("toolu_x", "Look"), call_with_id("toolu_x", "Look")),
@@ -211,18 +160,15 @@ async def test_a_repeated_tool_id_gets_a_fresh_one_before_it_enters_the_log() ->
         "Done.",
         tools=[FakeTool()],
     )
-    async with b.engine:
-        await b.run()
+    await b.once()
     ids = [use.id for m in b.engine.messages for use in m.tool_uses]
     assert len(ids) == len(set(ids)) == 3
 
 
-@played
 async def test_a_call_without_input_runs_once_the_reply_proves_that_nothing_was_cut() -> None:
     tool = FakeTool()
     b = bench(reply(call_raw("Look", ""), call_raw("Look", "")), "Done.", tools=[tool])
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool.runs == [{}, {}]
 
 
@@ -248,7 +194,6 @@ class Asking:
         return events
 
 
-@played
 async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
     asking = Asking(reply(call("Change", what="a")), "Done.", answer=Answer("allow", updated_input={"what": "b"}))
     await asking.run()
@@ -256,7 +201,6 @@ async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
     assert asking.b.requests[1]["messages"][1]["content"][0]["input"] == {"what": "a"}, "T9: the original goes back"
 
 
-@played
 async def test_the_report_about_accepted_hunks_is_part_of_the_result() -> None:
     answer = Answer("allow", "Two of three hunks.", updated_input={"what": "b"}, accepted_hunks=(2, 3))
     asking = Asking(reply(call("Change", what="a")), "Done.", answer=answer)
@@ -265,7 +209,6 @@ async def test_the_report_about_accepted_hunks_is_part_of_the_result() -> None:
     assert "Two of three hunks." in result_text(asking.b)
 
 
-@played
 async def test_a_denial_is_reported_to_the_model_and_counted() -> None:
     asking = Asking(reply(call("Change")), "Well then.", answer=Answer("deny", "Not in this folder."))
     events = await asking.run()
@@ -277,14 +220,12 @@ async def test_a_denial_is_reported_to_the_model_and_counted() -> None:
     assert [d["tool_name"] for d in result.permission_denials] == ["Change"]
 
 
-@played
 async def test_a_denial_can_end_the_submission() -> None:
     asking = Asking(reply(call("Change")), answer=Answer("deny", "Stop.", interrupt=True))
     events = await asking.run()
     assert result_of(events).terminal == "aborted_tools"
 
 
-@played
 async def test_always_allow_applies_for_the_rest_of_the_conversation() -> None:
     asking = Asking(reply(call("Change")), reply(call("Change")), "Done.", answer=Answer("allow", rules=("Change",)))
     events = await asking.run()
@@ -292,7 +233,6 @@ async def test_always_allow_applies_for_the_rest_of_the_conversation() -> None:
     assert len(asking.tool.runs) == 2
 
 
-@played
 async def test_an_abort_withdraws_the_question() -> None:
     asking = Asking(reply(call("Change")), answer=None)
     asyncio.get_running_loop().call_later(3, asking.b.engine.abort)
@@ -302,7 +242,6 @@ async def test_an_abort_withdraws_the_question() -> None:
     assert asking.tool.runs == []
 
 
-@played
 async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_retries() -> None:
     """No call has started, so the reply is not kept and its question is void."""
     asking = Asking(reply(call("Change"), pause(5), fault("drop")), "Done.", answer=None)
@@ -312,12 +251,10 @@ async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_re
     assert result_of(events).text == "Done."
 
 
-@played
 async def test_noninteractive_questions_are_denied_with_a_hint_how_to_allow() -> None:
     tool = FakeTool("Change", safe=False, need="write")
     b = bench(reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT)
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert tool.runs == []
     assert "--allowedTools" in result_text(b)
     assert len(only(events, ev.PermissionDenied)) == 1
@@ -337,19 +274,16 @@ class ToolHooks(Hooks):
         return self.after
 
 
-@played
 async def test_a_hook_may_deny_change_and_comment_on_a_call() -> None:
     tool = FakeTool()
     changing = ToolHooks(PreToolVerdict(updated_input={"what": "other"}, context=("Mind the gap.",)))
     b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=changing))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert tool.runs == [{"what": "other"}]
     assert "Mind the gap." in str(b.requests[1]["messages"][-1])
     denying = ToolHooks(PreToolVerdict("deny", "Not on Fridays."))
     b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=denying))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert len(tool.runs) == 1
     assert "Not on Fridays." in result_text(b)
 
@@ -359,15 +293,13 @@ async def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: P
     tool = FakeTool("Change", safe=False, need="write")
     hooks = ToolHooks(PreToolVerdict("allow"))
     b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, extensions=Extensions(hooks=hooks))
-    async with b.engine:
-        await b.run()
+    await b.once()
     assert len(tool.runs) == runs
 
 
 # -------------------------------------------------------------------------------------------- queue and summaries
 
 
-@played
 async def test_a_prompt_queued_while_tools_run_joins_after_the_results_and_a_later_one_at_the_end() -> None:
     tool = FakeTool(seconds=5)
     b = bench(reply(call("Look")), "Both done.", "Some day done.", tools=[tool])
@@ -395,22 +327,19 @@ async def test_a_prompt_queued_while_tools_run_joins_after_the_results_and_a_lat
     assert result_of(events).turns == 3
 
 
-@played
 async def test_a_batch_summary_arrives_when_ready_without_blocking() -> None:
     summary = reply(pause(2), "Looked around.", match="You write one short line", repeat=True)
     b = bench(
         reply(call("Look")), reply(say("a"), pause(5), call("Look")), "Done.", summary, tools=[FakeTool()],
         tuning=Tuning(tool_summaries=True),
     )  # fmt: skip
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     names = kinds(events)
     assert names.count("ToolBatchSummarised") == 1, "the second was still on its way when the submission ended"
     assert names.index("ToolBatchSummarised") > names.index("TextStreamed")
     assert any(e.purpose == "summary" for e in only(events, ev.UsageReported)), "side calls count"
 
 
-@played
 async def test_a_batch_summary_is_yielded_after_a_recovery_in_between() -> None:
     summary = reply(pause(3), "Looked around.", match="You write one short line")
     cut = reply(pause(1), "Cut", stop_reason="max_tokens")
@@ -418,15 +347,13 @@ async def test_a_batch_summary_is_yielded_after_a_recovery_in_between() -> None:
         reply(call("Look")), cut, cut, reply(pause(5), "Done."), summary, tools=[FakeTool()],
         tuning=Tuning(tool_summaries=True),
     )  # fmt: skip
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     [ready] = [place for place, event in enumerate(events) if isinstance(event, ev.ToolBatchSummarised)]
     before = [event.transition for event in only(events[:ready], ev.LoopContinued)]
     assert before == ["next_turn", "max_output_tokens_escalate", "max_output_tokens_recovery"]
     assert result_of(events).text == "CutDone."
 
 
-@played
 async def test_closing_the_generator_ends_a_running_tool() -> None:
     tool = FakeTool("Slow", safe=False, seconds=100)
     b = bench(reply(call("Slow")), "Next.", tools=[tool])
@@ -443,7 +370,6 @@ async def test_closing_the_generator_ends_a_running_tool() -> None:
     assert b.refused == []
 
 
-@played
 async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace_period() -> None:
     tool = FakeTool("Deaf", safe=False, seconds=1_000, ignores_abort=True)
     b = bench(reply(call("Deaf")), tools=[tool])
@@ -456,7 +382,6 @@ async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace_period() 
     assert result_of(events).terminal == "aborted_tools"
 
 
-@played
 async def test_one_submission_at_a_time() -> None:
     b = bench(reply(pause(1), "a"))
     async with b.engine:

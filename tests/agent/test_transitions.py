@@ -59,8 +59,7 @@ async def test_the_state_carries_the_transition_and_its_data(
     last = reply("Done.", usage=USED)
     extensions = Extensions(hooks=hooks, **rest)
     b = bench(*replies, last, tools=[FakeTool()], extensions=extensions, bounds=bounds, log=tuple(before.log))
-    async with b.engine:
-        events = await b.run()
+    events = await b.once()
     assert hooks.seen[-1] == Continue(Transition(transition), data)
     told = only(events, ev.LoopContinued)[-1]
     assert (told.transition, told.data) == (transition, data)
