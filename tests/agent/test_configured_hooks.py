@@ -325,14 +325,6 @@ async def test_a_stop_hook_keeps_the_model_going_until_it_agrees() -> None:
     assert "Run the tests." in hook_texts(b)[0]
 
 
-async def test_a_stop_hook_that_always_blocks_meets_its_limit() -> None:
-    blocks = rule("Stop", {"decision": "block", "reason": "More."})
-    b = with_hooks(*["Again."] * 30, rules=(blocks,))
-    result = result_of(await b.once())
-    assert result.terminal == "stop_hook_prevented"
-    assert len(b.requests) == 21
-
-
 async def test_an_api_error_runs_no_stop_hook_but_the_one_for_failures() -> None:
     seen: list[str] = []
 

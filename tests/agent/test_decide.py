@@ -156,7 +156,9 @@ def test_a_continue_keeps_no_stale_value() -> None:
         nudged=True,
         compact=CompactTracking(failures_in_a_row=1),
     )
-    after = next_state(worn, Continue(Transition.NEXT_TURN, {"results": 1}), 10)
+    decision = Continue(Transition.NEXT_TURN, {"results": 1})
+    after = next_state(worn, decision, 10)
+    assert after.transition is decision, "the state says why an iteration exists (L4)"
     assert (after.output_recoveries, after.max_output_override, after.pauses, after.nudged) == (0, None, 0, False)
     assert after.turn_count == worn.turn_count + 1
     assert after.reactive_compact_attempted, "the breaker survives every transition (D2)"

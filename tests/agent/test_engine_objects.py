@@ -12,17 +12,13 @@ import pytest
 from agentcli.agent.attachments.state_notes import UserNotes
 from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.conversation_log import ConversationLog
-from agentcli.agent.costs.cache_watch import CacheWatch
-from agentcli.agent.costs.costs import Costs
-from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges
-from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
+from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning
 from agentcli.agent.user_input import PromptQueue, QueuedPrompt
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin, TextBlock, user_message
-from agentcli.core.usage import Totals, Usage
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
@@ -41,39 +37,9 @@ class RecordingStore(Store):
         self.recorded.append(event)
 
 
-def costs(budget: float | None = None, *, interactive: bool = False, earlier: Totals | None = None) -> Costs:
-    catalog = Catalog()
-    return Costs(catalog, CacheWatch(), Spending(price_of(catalog)), budget, earlier, interactive=interactive)
-
-
-def used(dollars: float | None) -> ev.UsageReported:
-    return ev.UsageReported(model="m", usage=Usage(input_tokens=10), cost_usd=dollars, duration_ms=1)
-
-
 def log_with(store: Store, *messages: Message) -> tuple[ConversationLog, PromptQueue]:
     queue = PromptQueue()
     return ConversationLog(messages, store, queue), queue
-
-
-def test_costs_are_counted_from_events_and_earlier_ones_only_in_the_session() -> None:
-    one = costs(budget=1.0, earlier=Totals().adding("m", Usage(input_tokens=5), 7.0))
-    one.take(used(0.25))
-    assert (one.totals.cost_usd, one.session_totals.cost_usd) == (0.25, 7.25)
-    assert not one.budget.is_spent
-    assert one.spending.by_agent.cost_usd == 0.25
-
-
-def test_a_budget_is_spent_at_its_cap_and_can_be_lifted() -> None:
-    one = costs(budget=1.0)
-    one.take(used(1.0))
-    assert (one.budget.is_spent, one.budget.text) == (True, "Reached maximum budget ($1)")
-    one.budget.set(None)
-    assert (one.budget.cap, one.budget.is_spent) == (None, False)
-
-
-def test_only_an_interactive_session_is_shown_the_budget_command() -> None:
-    assert "/budget" in costs(1.0, interactive=True).budget.text
-    assert "/budget" not in costs(1.0).budget.text
 
 
 def test_a_message_and_its_queued_prompt_change_places_in_one_step() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.profile import Profile, Tuning
+from agentcli.agent.profile import Profile
 from agentcli.context.estimate import text_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -117,35 +117,3 @@ async def test_the_reported_size_after_a_compaction_is_correct() -> None:
             expected = event.tokens_after
     assert size
     assert only(events, ev.ContextCompacted)
-
-
-class Stubborn(CountingModel):
-    """Its hand-overs are useless: they fail, or are longer than everything."""
-
-    def __init__(self, handover: ScriptedReply) -> None:
-        super().__init__(turns=30)
-        self._handover = handover
-
-    def next(self, body: Json) -> ScriptedReply:
-        reply = super().next(body)
-        return self._handover if "write a hand-over" in last_user_text(body) else reply
-
-
-@pytest.mark.parametrize(
-    "handover",
-    [
-        ScriptedReply(error={"status": 400, "message": "cannot", "type": "invalid_request_error"}),
-        ScriptedReply(steps=(say("長い話。" * 30_000),)),
-        ScriptedReply(steps=(call("Look", what="no"),)),
-    ],
-    ids=["fails", "inflates", "calls a tool"],
-)
-async def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(handover: ScriptedReply) -> None:
-    refused = list[str]()
-    b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))
-    events = await b.once(CONSTRAINT)
-    assert len(only(events, ev.CompactionFailed)) == 3
-    assert not only(events, ev.ContextCompacted)
-    assert refused == []
-    assert result_of(events).turns == 30
-    assert CONSTRAINT in json.dumps(b.requests[-1])

@@ -263,16 +263,6 @@ async def test_the_thread_that_reads_the_earlier_part_ends_with_the_session(
 
 
 @pytest.mark.usefixtures("cut_off")
-async def test_all_messages_can_be_read_after_the_session_has_ended(
-    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = await whole_log(sessions, monkeypatch)
-    async with sessions.engine(persist=False) as engine:
-        pass
-    assert engine.messages == whole
-
-
-@pytest.mark.usefixtures("cut_off")
 async def test_the_model_gets_the_prompts_of_an_undo_in_the_earlier_part(tmp_path: Path) -> None:
     made = Sessions(tmp_path)
     file = tmp_path / "list.txt"

@@ -361,13 +361,6 @@ async def test_an_approval_in_the_middle_is_announced_with_the_next_request(proj
     assert "Plan mode is off." in str(session.requests[1]["messages"][-1])
 
 
-async def test_without_plan_mode_there_is_no_notice(project: Path) -> None:
-    session = Session(project, ["Hello."], options={"permission_mode": PermissionMode.DEFAULT})
-    async with session:
-        await session.run()
-        assert told(session.engine) == []
-
-
 # -------------------------------------------------------------------------------------------------------- questions
 
 

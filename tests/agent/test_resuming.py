@@ -64,12 +64,6 @@ async def test_resuming_in_another_folder_notifies_the_model_once_and_keeps_the_
     assert str(home.folder / "one") in str(back[0]["messages"][-1]["content"])
 
 
-async def test_resuming_in_the_same_folder_adds_no_notice(home: Home) -> None:
-    events, _first = await home.ask("one", "Hi.")
-    _events, second = await home.ask("one", "Hi again.", resume=session_of(events))
-    assert [block["text"] for block in second[0]["messages"][-1]["content"]] == ["hello"]
-
-
 async def test_a_resumed_session_keeps_its_model_unless_another_is_requested(home: Home) -> None:
     events, first = await home.ask("one", "Hi.", model="haiku")
     _events, second = await home.ask("one", "Hi.", resume=session_of(events))

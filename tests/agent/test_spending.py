@@ -17,7 +17,6 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.line import CommandLine, parse_line, run_command
-from agentcli.commands.table import table
 from agentcli.context import report
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import ContextView
@@ -33,7 +32,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.permission import PermissionMode
 from agentcli.core.usage import Price, Totals, Usage
 from agentcli.tools.base import Output
 from tests.support.cacheserver import PromptCache, caching_transport
@@ -276,24 +275,6 @@ def test_an_unknown_cost_exhausts_any_budget() -> None:
     assert not Budget(None, lambda: unknown).is_spent
 
 
-async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
-    dear = reply(call("Look"), usage={"input_tokens": 100_000})
-    b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
-              interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
-    async with b.engine:
-        await collect(b.engine.submit("go"))
-        b.engine.costs.budget.set(0.40)
-        events = []
-        async for event in b.engine.submit("again"):
-            events.append(event)
-            if isinstance(event, ev.PermissionRequested):
-                b.engine.answer(event.request_id, Answer("deny"))
-        assert result_of(events).terminal == "max_budget_usd"
-        assert "/budget 0.8 raises it, /budget off removes it" in result_of(events).errors[0]
-        b.engine.costs.budget.set(None)
-        assert result_of(await collect(b.engine.submit("again"))).text == "More."
-
-
 async def test_the_warning_comes_while_there_is_still_something_left() -> None:
     dear = reply(call("Look"), usage={"input_tokens": 100_000})
     b = bench(dear, "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.24))
@@ -384,11 +365,6 @@ async def test_a_budget_is_refused_where_prices_are_not_known(tmp_path: Path) ->
         result = await outcome(engine, "/budget 5")
     assert result.is_error
     assert result.errors[0].startswith("The price of somebody-elses is unknown")
-
-
-def test_a_table_is_aligned_for_any_content() -> None:
-    assert table([("a", "bb"), ("ccc", "1")]) == "a    bb\nccc   1"
-    assert table([("a", "b", ""), ("1", "22", "some words")], last_is_text=True) == "a   b\n1  22  some words"
 
 
 async def test_the_sum_over_tools_is_within_the_cost_of_requests() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict, PromptVerdict
+from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
@@ -201,43 +201,6 @@ async def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> No
     [notice] = [event.text for event in only(events, ev.NoticeRaised) if event.code == "hook"]
     assert "ValueError: the hook is broken" in notice
     assert result_of(events).text == "Done."
-
-
-class SlowHooks(Hooks):
-    async def before_prompt(self, text: str) -> PromptVerdict:
-        await asyncio.sleep(1_000)
-        return PromptVerdict(("too late",))
-
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        await asyncio.sleep(1_000)
-        return PostToolVerdict()
-
-
-class SlowAfterTool(SlowHooks):
-    async def before_prompt(self, text: str) -> PromptVerdict:
-        return PromptVerdict()
-
-
-async def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
-    b = bench("Never.", extensions=Extensions(hooks=SlowHooks()))
-    async with b.engine:
-        loop = asyncio.get_running_loop()
-        loop.call_later(1, b.engine.abort)
-        events = await b.run()
-        assert loop.time() < 2
-    assert result_of(events).terminal == "aborted_streaming"
-    assert b.requests == []
-
-
-async def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
-    b = bench(reply(LOOK), "Never.", tools=[FakeTool()], extensions=Extensions(hooks=SlowAfterTool()))
-    async with b.engine:
-        loop = asyncio.get_running_loop()
-        loop.call_later(1, b.engine.abort)
-        events = await b.run()
-        assert loop.time() < 2
-    assert result_of(events).terminal == "aborted_tools"
-    assert [(result.is_error, result.text) for result in results(b)] == [(False, "looked")]
 
 
 async def test_a_budget_stop_is_not_reported_to_the_model_as_an_interruption() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
 from agentcli.agent.profile import Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output
-from tests.support.fakes import Bench, FakeTool, bench, collect, kinds, only, result_of
+from tests.support.fakes import Bench, FakeTool, bench, kinds, only, result_of
 from tests.support.scripts import call, call_raw, call_with_id, fault, pause, reply, say
 from tests.support.virtual import run_virtual
 
@@ -251,80 +251,10 @@ async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_re
     assert result_of(events).text == "Done."
 
 
-async def test_noninteractive_questions_are_denied_with_a_hint_how_to_allow() -> None:
-    tool = FakeTool("Change", safe=False, need="write")
-    b = bench(reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT)
-    events = await b.once()
-    assert tool.runs == []
-    assert "--allowedTools" in result_text(b)
-    assert len(only(events, ev.PermissionDenied)) == 1
-
-
 # ----------------------------------------------------------------------------------------------------------- hooks
 
 
-class ToolHooks(Hooks):
-    def __init__(self, before: PreToolVerdict | None = None, after: PostToolVerdict | None = None) -> None:
-        self.before, self.after = before or PreToolVerdict(), after or PostToolVerdict()
-
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        return self.before
-
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return self.after
-
-
-async def test_a_hook_may_deny_change_and_comment_on_a_call() -> None:
-    tool = FakeTool()
-    changing = ToolHooks(PreToolVerdict(updated_input={"what": "other"}, context=("Mind the gap.",)))
-    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=changing))
-    await b.once()
-    assert tool.runs == [{"what": "other"}]
-    assert "Mind the gap." in str(b.requests[1]["messages"][-1])
-    denying = ToolHooks(PreToolVerdict("deny", "Not on Fridays."))
-    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=denying))
-    await b.once()
-    assert len(tool.runs) == 1
-    assert "Not on Fridays." in result_text(b)
-
-
-@pytest.mark.parametrize(("mode", "runs"), [(PermissionMode.DEFAULT, 1), (PermissionMode.PLAN, 0)])
-async def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: PermissionMode, runs: int) -> None:
-    tool = FakeTool("Change", safe=False, need="write")
-    hooks = ToolHooks(PreToolVerdict("allow"))
-    b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, extensions=Extensions(hooks=hooks))
-    await b.once()
-    assert len(tool.runs) == runs
-
-
 # -------------------------------------------------------------------------------------------- queue and summaries
-
-
-async def test_a_prompt_queued_while_tools_run_joins_after_the_results_and_a_later_one_at_the_end() -> None:
-    tool = FakeTool(seconds=5)
-    b = bench(reply(call("Look")), "Both done.", "Some day done.", tools=[tool])
-    async with b.engine:
-        loop = asyncio.get_running_loop()
-        loop.call_later(1, b.engine.enqueue, "also this", "next")
-        loop.call_later(2, b.engine.enqueue, "but first that", "now")
-        loop.call_later(2, b.engine.enqueue, "some day", "later")
-        events = await b.run()
-        left = b.engine.queue.take()
-    content = b.requests[1]["messages"][-1]["content"]
-    assert [block.get("text") for block in content[1:]] == ["but first that", "also this"]
-    assert [m.origin for m in b.engine.messages] == [
-        Origin.PROMPT,
-        Origin.REPLY,
-        Origin.TOOL_RESULTS,
-        Origin.QUEUED,
-        Origin.QUEUED,
-        Origin.REPLY,
-        Origin.QUEUED,
-        Origin.REPLY,
-    ]
-    assert b.requests[2]["messages"][-1]["content"][0]["text"] == "some day"
-    assert not left
-    assert result_of(events).turns == 3
 
 
 async def test_a_batch_summary_arrives_when_ready_without_blocking() -> None:
@@ -338,48 +268,6 @@ async def test_a_batch_summary_arrives_when_ready_without_blocking() -> None:
     assert names.count("ToolBatchSummarised") == 1, "the second was still on its way when the submission ended"
     assert names.index("ToolBatchSummarised") > names.index("TextStreamed")
     assert any(e.purpose == "summary" for e in only(events, ev.UsageReported)), "side calls count"
-
-
-async def test_a_batch_summary_is_yielded_after_a_recovery_in_between() -> None:
-    summary = reply(pause(3), "Looked around.", match="You write one short line")
-    cut = reply(pause(1), "Cut", stop_reason="max_tokens")
-    b = bench(
-        reply(call("Look")), cut, cut, reply(pause(5), "Done."), summary, tools=[FakeTool()],
-        tuning=Tuning(tool_summaries=True),
-    )  # fmt: skip
-    events = await b.once()
-    [ready] = [place for place, event in enumerate(events) if isinstance(event, ev.ToolBatchSummarised)]
-    before = [event.transition for event in only(events[:ready], ev.LoopContinued)]
-    assert before == ["next_turn", "max_output_tokens_escalate", "max_output_tokens_recovery"]
-    assert result_of(events).text == "CutDone."
-
-
-async def test_closing_the_generator_ends_a_running_tool() -> None:
-    tool = FakeTool("Slow", safe=False, seconds=100)
-    b = bench(reply(call("Slow")), "Next.", tools=[tool])
-    async with b.engine:
-        stream = b.engine.submit("go")
-        async for event in stream:
-            if isinstance(event, ev.ToolStarted):
-                await asyncio.sleep(0)
-                break
-        await stream.aclose()
-        assert tool.ended == ["cancelled"]
-        assert not b.engine.running
-        assert result_of(await collect(b.engine.submit("next"))).text == "Next."
-    assert b.refused == []
-
-
-async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace_period() -> None:
-    tool = FakeTool("Deaf", safe=False, seconds=1_000, ignores_abort=True)
-    b = bench(reply(call("Deaf")), tools=[tool])
-    async with b.engine:
-        loop = asyncio.get_running_loop()
-        loop.call_later(1, b.engine.abort)
-        events = await b.run()
-        assert loop.time() < 5
-    assert tool.ended == ["cancelled"]
-    assert result_of(events).terminal == "aborted_tools"
 
 
 async def test_one_submission_at_a_time() -> None:

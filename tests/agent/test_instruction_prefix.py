@@ -79,24 +79,6 @@ async def test_problems_are_reported_once_and_the_setting_turns_instructions_off
     assert texts(off[0]) == ["hello"]
 
 
-async def test_a_compaction_renews_the_user_context(home: Home) -> None:
-    (home.cwd / "AGENTS.md").write_text("be brief")
-    transport = transport_for("Hi. " * 400, "summary", "Go.", "Again.")
-    made = Options(cwd=home.cwd, environ=home.environ, provider=provider_on(transport), sandbox="off")
-    async with build_engine(made) as engine:
-        await collect(engine.submit("hello " * 500))
-        (home.cwd / "AGENTS.md").write_text("be loud")
-        compacted = await collect(engine.compact())
-        assert only(compacted, ev.ContextCompacted)
-        await collect(engine.submit("on"))
-        session = engine.session_id
-    last = transport.requests[-1]
-    assert "be loud" in texts(last)[0]
-    assert "be brief" not in str(last)
-    _events, later = await home.ask("Still.", resume=session)
-    assert texts(later[0])[: len(texts(last))] == texts(last)
-
-
 @pytest.mark.parametrize("asked_between", [False, True])
 async def test_undoing_a_compaction_restores_the_same_bytes_even_in_another_process(
     home: Home, asked_between: bool

@@ -18,10 +18,9 @@ from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
 from agentcli.tools.base import Output
 from tests.context.logs import talks
 from tests.support.compacting import LONG, told, tool
-from tests.support.curating import BIG, item, looking
+from tests.support.curating import BIG, item
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
-from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.virtual
@@ -31,21 +30,6 @@ PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBO
 
 
 # ------------------------------------------------------------------------------------------------- again and again
-
-
-@each_row("times", [1, 2, 3, 4, 6])
-async def test_compacting_several_times_in_a_row_keeps_the_last_prompt(times: int) -> None:
-    # Each hand-over is a little shorter than the one before: there is always something to gain.
-    summaries = ["A summary of it all, with detail. " * (20 - 2 * n) for n in range(times)]
-    b = bench(LONG, LONG, *summaries, "On.")
-    async with b.engine:
-        await b.run("Tell a story.")
-        await b.run(LAST)
-        for _time in range(times):
-            await collect(b.engine.compact())
-        await b.run("go")
-    assert LAST.strip() in told(b)
-    assert b.refused == []
 
 
 async def test_compacting_again_without_gain_changes_nothing_and_does_not_blame_pins() -> None:
@@ -144,21 +128,6 @@ async def test_pinned_content_counts_against_the_budget_of_kept_messages() -> No
         await b.run("go")
     assert "far: A line" in told(b)
     assert "second" in told(b)
-
-
-async def test_pins_that_leave_half_of_the_context_do_not_prevent_a_compaction() -> None:
-    turns = [reply(call("Look", what=str(number))) for number in range(4)]
-    b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
-    async with b.engine:
-        await b.run("look")
-        results = [one.id for one in b.engine.context.items() if one.category == "results"]
-        for one in results[:3]:
-            b.engine.context.pin(one)
-        before = b.engine.messages
-        events = await collect(b.engine.compact())
-        assert not result_of(events).is_error, result_of(events).errors
-        new = [event.message for event in only(events, ev.MessageAppended)]
-        assert sum(map(message_tokens, new)) < 0.9 * sum(map(message_tokens, before))
 
 
 async def test_a_pin_in_the_last_exchange_does_not_prevent_keeping_it_verbatim() -> None:

@@ -193,14 +193,6 @@ async def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
         assert b.engine.costs.budget.cap is None
 
 
-async def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:
-    b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
-    async with b.engine:
-        events = await b.run()
-        assert result_of(events).subtype == "error_max_budget_usd"
-        assert only(events, ev.PermissionRequested) == []
-
-
 def test_amounts_as_people_write_them() -> None:
     assert [dollars(text) for text in ("5", "$0.50", "2 dollars", "1.5 USD", " 3$ ")] == [5.0, 0.5, 2.0, 1.5, 3.0]
     assert [dollars(text) for text in ("", "$", ".", "0", "-1", "1e9", "five", "1,000")] == [None] * 8

@@ -10,14 +10,14 @@ import pytest
 
 from agentcli.agent.hooks import RequireOutput
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, EmitEvent, Extensions, Hooks, PreToolVerdict
+from agentcli.agent.ports import Attachments, Extensions, Hooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import ABORT_GRACE_SECONDS
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import CLEANUP_SECONDS
-from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock, ToolUseBlock
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.messages import ImageBlock, Json, Message, TextBlock
+from agentcli.core.permission import PermissionMode
 from agentcli.tools.base import Output, ToolContext
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, call_raw, event, fails, fault, pause, reply, say
@@ -76,23 +76,6 @@ async def test_a_truncated_summary_or_one_with_a_tool_call_is_requested_again() 
     caps = [request["max_tokens"] for request in b.requests[1:]]
     assert caps[0] < caps[1] == caps[2]
     assert ["tool_choice" in request for request in b.requests[1:]] == [False, False, True]
-
-
-async def test_auto_compaction_gives_up_after_three_failures_also_across_prompts() -> None:
-    failing = fails(400, "cannot", "invalid_request_error", match="hand-over", repeat=True)
-    b = bench(FULL, failing, {**FULL, "repeat": True}, profile=SMALL)
-    async with b.engine:
-        await b.run("first")
-        failed = [len(only(await b.run("x" * 9_000), ev.CompactionFailed)) for _n in range(5)]
-    assert failed == [1, 1, 1, 0, 0]
-
-
-async def test_calls_cancelled_by_a_sibling_never_begin() -> None:
-    harsh = FakeTool("Harsh", output=Output("gone", is_error=True, cancel_siblings=True))
-    change = FakeTool("Change", safe=False)
-    b = bench(reply(call("Harsh"), call("Change"), call("Change")), "Done.", tools=[harsh, change])
-    await b.once()
-    assert change.runs == []
 
 
 async def test_calls_that_the_server_never_closed_all_have_a_result() -> None:
@@ -179,28 +162,6 @@ async def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leave
     tool = Tidying()
     await leave_after_abort(tool, 1)
     assert tool.ended == ["cleaned up"]
-
-
-class Reporting(Hooks):
-    """Hooks that leave tool calls to others, which report."""
-
-    def __init__(self, reporter: Hooks) -> None:
-        self._reporter = reporter
-
-    def reporting_to(self, emit: EmitEvent) -> Hooks:
-        return self._reporter
-
-
-class Refusing(Hooks):
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        return PreToolVerdict("deny", "Not today.")
-
-
-async def test_the_hooks_that_report_are_asked_about_a_call() -> None:
-    tool = FakeTool()
-    b = bench(reply(call("Look")), "x", tools=[tool], extensions=Extensions(hooks=Reporting(Refusing())))
-    await b.once("go")
-    assert tool.runs == []
 
 
 @pytest.mark.parametrize(("seconds", "ended"), [(1.5, ["cleaned up"]), (60.0, [])])
@@ -291,21 +252,6 @@ async def test_an_aborted_summary_still_counts_its_tokens() -> None:
               tuning=Tuning(tool_summaries=True))  # fmt: skip
     events = await b.once()
     assert any(e.usage.input_tokens == 7_777 for e in only(events, ev.UsageReported))
-
-
-async def test_answers_that_name_a_mode_change_it() -> None:
-    tool = FakeTool("Change", safe=False, need="write")
-    b = bench(reply(call("Change")), reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT,
-              interactive=True)  # fmt: skip
-    asked = 0
-    async with b.engine:
-        async for happened in b.engine.submit("go"):
-            if isinstance(happened, ev.PermissionRequested):
-                asked += 1
-                b.engine.answer(happened.request_id, Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
-    assert asked == 1
-    assert b.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
-    assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
 
 
 def usage_when_stopped(*steps: Json) -> ev.UsageReported:
