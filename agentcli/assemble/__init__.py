@@ -2,8 +2,8 @@
 
 options        the options of a caller               environment       folders, settings, variables, trust
 rights         tools, rules, sandbox                 model             model, limits, provider
-sessions       session file, history, system prompt, output style
-attachments    instruction files and reminders       context_pipeline  steps that free context
+sessions       session file, history, system prompt, output style, instruction files and reminders
+context_pipeline  steps that free context
 definitions    commands, skills, agents from files   hooks             hooks, as trust allows
 plugins        Python plugins, as trust allows       mcp               MCP servers and their tools
 reload         changed files of an open session
@@ -28,7 +28,6 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
-from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definitions_for
 from agentcli.assemble.environment import Environment
@@ -38,7 +37,7 @@ from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.reload import SessionConfiguration
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
-from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.assemble.sessions import AttachmentsBuilder, OpenedSession, SessionBuilder, skill_listing
 from agentcli.assemble.subagents import SubagentBuilder, as_agent
 from agentcli.config.settings import Settings
 from agentcli.core import events as ev

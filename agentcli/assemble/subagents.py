@@ -24,12 +24,11 @@ from agentcli.agent.subagents.specs import (
     spec_of,
     tools_of,
 )
-from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.options import Options
-from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.assemble.sessions import AttachmentsBuilder, OpenedSession, SessionBuilder
 from agentcli.context.prompt import system_parts
 from agentcli.core.errors import UsageError
 from agentcli.core.events import MessageAppended

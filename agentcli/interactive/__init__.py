@@ -1,8 +1,7 @@
 """What the app and plain mode share, without a library of either.
 
 driver, view          the session driver, and the protocol that a front end implements for it
-submission            turns a sent draft into a submission
-waiting               drafts sent while a submission runs, and questions to the user, one at a time
+submission            turns a sent draft into a submission; drafts and questions that wait
 questions/            what is asked, with its choices and what each answer means
 wording               events in words
 drafts/               the text of the prompt with its chips, saved drafts, the user's editor, the prompt history

@@ -17,9 +17,8 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import CLEANUP_SECONDS, start_task
 from agentcli.core.permission import Answer
-from agentcli.interactive.submission import is_prompt, needs_model, submit
+from agentcli.interactive.submission import PendingQuestions, WaitingPrompts, is_prompt, needs_model, submit
 from agentcli.interactive.view import Sent, View
-from agentcli.interactive.waiting import PendingQuestions, WaitingPrompts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
-    from agentcli.interactive.drafts.history import History
-    from agentcli.interactive.drafts.saved_draft import DraftStore
+    from agentcli.interactive.drafts.history import DraftStore, History
     from agentcli.mcp.servers import McpServers
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
@@ -79,8 +78,7 @@ def run(start: PlainStart) -> int:
 
 class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
-        from agentcli.interactive.drafts.history import History, history_path
-        from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
+        from agentcli.interactive.drafts.history import DraftStore, History, drafts_folder, history_path
         from agentcli.plain.front_end import PlainFrontEnd
         from agentcli.plain.model_connection import PlainModelConnection
         from agentcli.plain.session import PlainSession

@@ -22,8 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.completion.sources import ServerCompletions
-from agentcli.interactive.drafts.history import History, history_path
-from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
+from agentcli.interactive.drafts.history import DraftStore, History, drafts_folder, history_path
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem

@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
-from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
+from agentcli.interactive.drafts.history import DraftStore, drafts_folder
 from tests.support.fork_server import forked_with_streams
 from tests.tui.prompt_host import Host, paste, play, press, write
 
@@ -30,7 +30,7 @@ def crashed(folder: Path, text: str) -> None:
     code = (
         "import asyncio, os, sys, pathlib\n"
         "from agentcli.interactive.drafts.draft import Draft\n"
-        "from agentcli.interactive.drafts.saved_draft import DraftStore\n"
+        "from agentcli.interactive.drafts.history import DraftStore\n"
         "async def main():\n"
         "    store = DraftStore(pathlib.Path(sys.argv[1]))\n"
         "    store.changed(lambda: Draft(sys.argv[2]))\n"

@@ -32,8 +32,7 @@ from agentcli.interactive.completion.sources import (
 )
 from agentcli.interactive.completion.targets import Candidate
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.drafts.history import History, HistoryWalk
-from agentcli.interactive.drafts.saved_draft import DraftStore
+from agentcli.interactive.drafts.history import DraftStore, History, HistoryWalk
 from agentcli.tui.keys import interrupting_keys, key_table
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
