@@ -19,19 +19,18 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentcli.agent.attachments.state_notes import resumed_shells
 from agentcli.agent.costs.costs import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
+from agentcli.agent.ports import Collapser, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definitions_for
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.mcp import servers_for
+from agentcli.assemble.mcp import server_tool_limits, servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -49,9 +48,6 @@ from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
-
-if TYPE_CHECKING:
-    from agentcli.agent.mcp.server_tools import ServerToolLimits
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -90,11 +86,10 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
-    extensions = _extensions(env, sessions, session, configuration.hooks)
     skills = skill_listing(env, session, definitions, permissions, rights.registry)
-    extensions = replace(
-        extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
-    )
+    given = options.extensions
+    collapser = collapser_for(env.settings, session.view) if type(given.collapser) is Collapser else given.collapser
+    workspace = sessions.workspace(session) if type(given.workspace) is Workspace else given.workspace
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
     servers = servers_for(env)
@@ -118,10 +113,10 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             ids=options.ids,
             clock=options.clock,
             interactive=options.interactive,
-            hooks=extensions.hooks,
-            collapser=extensions.collapser,
-            attachments=extensions.attachments,
-            workspace=extensions.workspace,
+            hooks=configuration.hooks,
+            collapser=collapser,
+            attachments=builder.attachments(permissions, shells, system, skills, given.attachments),
+            workspace=workspace,
             view=session.view,
             pins=set(session.pinned),
             resumed=resumed,
@@ -141,10 +136,10 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             agent_setup=SubagentBuilder(env, sessions, definitions).setup(),
             plugins=plugins,
             mcp=servers,
-            mcp_limits=_server_limits(env, session) if servers is not None else None,
+            mcp_limits=server_tool_limits(env, session.server_tools) if servers is not None else None,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
+            pipeline=pipeline_for(env.settings, results_dir, collapser, plugins),
         )
     )
 
@@ -184,22 +179,6 @@ def _shell_folder(session: OpenedSession, env: Environment) -> Path:
     """Last directory of Bash, or the project's root if that directory is now outside the working directories."""
     last = Path(session.directory) if session.directory else env.cwd
     return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
-
-
-def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession, hooks: Hooks) -> Extensions:
-    """The caller's extensions, with default implementations for those that it did not set."""
-    extensions = replace(env.options.extensions, hooks=hooks)
-    if type(extensions.workspace) is Workspace:
-        extensions = replace(extensions, workspace=sessions.workspace(session))
-    if type(extensions.collapser) is Collapser:
-        extensions = replace(extensions, collapser=collapser_for(env.settings, session.view))
-    return extensions
-
-
-def _server_limits(env: Environment, session: OpenedSession) -> ServerToolLimits:
-    from agentcli.assemble.mcp import server_tool_limits
-
-    return server_tool_limits(env, session.server_tools)
 
 
 def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:

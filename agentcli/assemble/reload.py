@@ -19,7 +19,7 @@ from agentcli.agent.ports import Hooks
 from agentcli.assemble.definitions import definition_places
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import UNTRUSTED, hook_rules, hooks_for, inactive_hooks
-from agentcli.assemble.mcp import change_notice, find_servers, servers_for, unapproved_notice
+from agentcli.assemble.mcp import change_notice, find_servers, server_tool_limits, servers_for, unapproved_notice
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.rights import RightsBuilder, command_environment
 from agentcli.config.files import read_document
@@ -145,8 +145,6 @@ class SessionConfiguration:
         return servers, news
 
     def server_limits(self) -> ServerToolLimits:
-        from agentcli.assemble.mcp import server_tool_limits
-
         return server_tool_limits(self._env)
 
     def inactive(self) -> list[Inactive]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.text.plaintext import shown_command
@@ -14,7 +15,7 @@ from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.interactive.login.welcome import Offer, Welcome
+    from agentcli.interactive.login.welcome import Welcome
     from agentcli.interactive.login.welcome_actions import WelcomeActions
 
 NOT_CONNECTED = "No model is connected: /login connects one. agentcli demo is a tour without one."
@@ -47,7 +48,7 @@ class PlainModelConnection(ModelAccess):
             if text is None:
                 return welcome.back()
             return await connecting.do(*welcome.entered(text))
-        choices = [_choice(offer) for offer in welcome.offers()]
+        choices = [replace(offer, line=_typed_label(offer)) for offer in welcome.offers()]
         try:
             chosen, _words = await choose(choices, self._session)
         except QuestionClosed:
@@ -55,9 +56,8 @@ class PlainModelConnection(ModelAccess):
         return await connecting.do(*welcome.choose(chosen.name))
 
 
-def _choice(offer: Offer) -> AnswerChoice:
-    detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
-    return AnswerChoice(offer.name, offer.label, offer.letter, line=f"{shown_command(offer.label)}{detail}")
+def _typed_label(offer: AnswerChoice) -> str:
+    return shown_command(f"{offer.label} ({offer.detail})" if offer.detail else offer.label)
 
 
 def _show_step(welcome: Welcome) -> list[Piece]:

@@ -13,6 +13,7 @@ from typing import Literal
 from agentcli.assemble.login import EndpointAddress, tidy_key
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.providers.listing import KeyCheck
 from agentcli.providers.local_servers import HOST, PROGRAMS, LocalServer
 
@@ -21,17 +22,6 @@ Outcome = Literal["", "key", "server", "public", "demo", "later"]
 
 _MAX_MODELS = 12
 _PORTS = ", ".join(str(program.port) for program in PROGRAMS)
-
-
-@frozen
-class Offer:
-    """A choice of the dialog."""
-
-    name: str
-    label: str
-    letter: str = ""
-    short: str = ""
-    detail: str = ""
 
 
 @frozen
@@ -150,42 +140,48 @@ class Welcome:
         """Label of the hidden text input; "": this step has none."""
         return self.question if self.step == "key" else ""
 
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[AnswerChoice, ...]:
         """The choices of this step. Empty during input and work, when the user can only go back."""
         match self.step:
             case "choose":
                 return self._ways()
             case "unsure":
                 return (
-                    Offer("keep", "Store it anyway", "y"),
-                    Offer("again", "Check again", "a"),
-                    Offer("other", "Another key", "o"),
+                    AnswerChoice("keep", "Store it anyway", "y"),
+                    AnswerChoice("again", "Check again", "a"),
+                    AnswerChoice("other", "Another key", "o"),
                 )
             case "models" if self.server is not None:
-                return tuple(Offer(name, name) for name in self.server.models[:_MAX_MODELS])
+                return tuple(AnswerChoice(name, name) for name in self.server.models[:_MAX_MODELS])
             case "keep":
                 return (
-                    Offer("session", "For this session", "o"),
-                    Offer("always", "Always", "a", detail="baseUrl and model in your user settings"),
+                    AnswerChoice("session", "For this session", "o"),
+                    AnswerChoice("always", "Always", "a", detail="baseUrl and model in your user settings"),
                 )
         return ()
 
-    def _ways(self) -> tuple[Offer, ...]:
+    def _ways(self) -> tuple[AnswerChoice, ...]:
         unseen = "hidden while you paste, checked, stored for this address only"
-        ways = [Offer("key", f"Paste an API key for {self.address.host}", "k", "Paste an API key", unseen)]
+        ways = [
+            AnswerChoice(
+                "key", f"Paste an API key for {self.address.host}", "k", short="Paste an API key", detail=unseen
+            )
+        ]
         if not self.address.is_public and self.address.source == "settings":
             how = "with the stored key" if self.public_ready else "with a key"
-            ways.append(Offer("public", f"Back to {self.public.host}", "b", detail=how))
+            ways.append(AnswerChoice("public", f"Back to {self.public.host}", "b", detail=how))
         for number, server in enumerate(self.servers or ()):
             shown = ", ".join(server.models[:4]) + (" …" if len(server.models) > 4 else "")
             ways.append(
-                Offer(f"server {number}", f"Use {server.name} on this machine", "", f"Use {server.name}", shown)
+                AnswerChoice(
+                    f"server {number}", f"Use {server.name} on this machine", short=f"Use {server.name}", detail=shown
+                )
             )
         if self.demo:
             about = "offline, without a key, in a temporary project"
-            ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
+            ways.append(AnswerChoice("demo", "Take the tour: agentcli demo", "d", short="Take the tour", detail=about))
         rest = "nothing changes" if self.connected else "commands work; the next prompt asks again"
-        return (*ways, Offer("later", "Not now", "n", detail=rest))
+        return (*ways, AnswerChoice("later", "Not now", "n", detail=rest))
 
     # ------------------------------------------------------------------------------------------------------ answers
 

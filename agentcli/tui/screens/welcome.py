@@ -66,7 +66,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
 
     def choices(self) -> Sequence[SheetChoice]:
         return [
-            SheetChoice(offer.name, offer.label, offer.letter, offer.short, plain_line(offer.detail))
+            SheetChoice(offer.name, offer.label, offer.key, offer.short, plain_line(offer.detail))
             for offer in self.welcome.offers()
         ]
 
