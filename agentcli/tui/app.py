@@ -33,8 +33,8 @@ from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import TakenOver
+from agentcli.tui.terminal.input import BackgroundColour
 from agentcli.tui.terminal.surroundings import Surroundings
-from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import begin_with_theme
 from agentcli.tui.theme_control import ThemeControl, keep_look

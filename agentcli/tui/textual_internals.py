@@ -20,7 +20,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_handle_exception _fatal_error": "an error is raised again after the terminal is restored",
         "ChopsUpdate Compositor LayoutUpdate _dirty_regions": "the compositor that is extended",
     },
-    "terminal.translation": {
+    "terminal.input": {
         "XTermParser _sequence_to_key_events": "the names of keys are those of Textual's parser",
     },
     "transcript.widget": {

@@ -425,7 +425,7 @@ async def _use_app_once() -> None:
     from agentcli.tui.app import AgentApp
     from agentcli.tui.start import Start
     from agentcli.tui.startup.preferences import load_preferences
-    from agentcli.tui.terminal.translation import BackgroundColour
+    from agentcli.tui.terminal.input import BackgroundColour
     from tests.support import quick_lookups, stylesheet_cache
     from tests.support.scripts import call, provider_for, reply
 

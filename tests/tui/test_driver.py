@@ -14,8 +14,7 @@ from textual import events
 from textual.message import Message
 
 from agentcli.tui.terminal.driver import escape_seconds
-from agentcli.tui.terminal.input import InputFilter
-from agentcli.tui.terminal.translation import BackgroundColour, Translation
+from agentcli.tui.terminal.input import BackgroundColour, InputFilter, Translation
 from tests.tui.pty_program import PtyProgram
 
 HOST = """
@@ -27,7 +26,7 @@ started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")
 from textual.widgets import TextArea, Static
 from agentcli.tui.painted_app import PaintedApp
 from agentcli.tui.terminal.driver import AgentDriver, Preloaded, TakenOver
-from agentcli.tui.terminal.translation import BackgroundColour
+from agentcli.tui.terminal.input import BackgroundColour
 
 class Host(PaintedApp):
     CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"

@@ -32,11 +32,10 @@ from textual.strip import Strip
 from agentcli.core.frozen import frozen
 from agentcli.core.terminal import Terminal
 from agentcli.tui.repaint import ScreenMemory
-from agentcli.tui.terminal import input as tokens
+from agentcli.tui.terminal.input import InputFilter, Token, Translation
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.key_order import KeyOrder
 from agentcli.tui.terminal.restore import SIGNALS, OrderedExit, TerminalRestore
-from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.writer import TerminalWriter, open_unblocked
 from agentcli.tui.textual_internals import paint_now
 
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65536
 SYNC_BEGIN, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
-SYNCHRONIZED_MODE = 2026
 MAX_TAKE_OVER_SECONDS = 2.0
 """After this time the app's frames are shown even if no widget is focused yet."""
 MAX_REPLAY_SECONDS = 0.3
@@ -269,7 +267,7 @@ class AgentDriver(Driver):
             self._writer.write(data)
 
     def _start_input(self, typed: bytes) -> None:
-        source = tokens.InputFilter(escape_seconds(os.environ))
+        source = InputFilter(escape_seconds(os.environ))
         if typed:  # through the same filter as later input: a sequence may be cut off in the middle
             self._deliver(source.feed(typed, time.monotonic()))
         self._input_thread = threading.Thread(
@@ -324,13 +322,13 @@ class AgentDriver(Driver):
 
     # --------------------------------------------------------------------------------------------------- input
 
-    def _read_keys(self, source: tokens.InputFilter) -> None:
+    def _read_keys(self, source: InputFilter) -> None:
         try:
             self._read_until_stopped(source)
         except Exception as error:  # noqa: BLE001 -- never let the keyboard die silently
             self._in_loop(self.app.fail, error)
 
-    def _read_until_stopped(self, source: tokens.InputFilter) -> None:
+    def _read_until_stopped(self, source: InputFilter) -> None:
         fileno, wake = self.fileno, self._wake_read
         while not self._input_stops.is_set():
             wait = None if source.deadline is None else max(0.0, source.deadline - time.monotonic())
@@ -350,12 +348,12 @@ class AgentDriver(Driver):
             now = time.monotonic()
             self._deliver(source.feed(data, now) if data else source.tick(now))
 
-    def _deliver(self, found: list[tokens.Token]) -> None:
+    def _deliver(self, found: list[Token]) -> None:
         for token in found:
-            if isinstance(token, tokens.ColourScheme):
-                self.ask_for_background()
-            elif isinstance(token, tokens.ModeReport) and token.mode == SYNCHRONIZED_MODE:
-                self._synchronized = token.setting > 0
+            if token.kind == "reply" and token.text.startswith("\x1b[?997;"):
+                self.ask_for_background()  # it has switched to a dark or light colour scheme
+            elif token.kind == "reply" and token.text.startswith("\x1b[?2026;"):
+                self._synchronized = not token.text.startswith("\x1b[?2026;0")
         together: list[Message] = []
         for message in self._translation.messages(found):
             if isinstance(message, events.Key) and message.key == "ctrl+c":

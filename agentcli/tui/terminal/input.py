@@ -1,16 +1,24 @@
-"""Parse terminal input into tokens. Pure: no file descriptors, no clock of its own, no Textual.
+"""Parse terminal input: bytes to tokens, tokens to Textual's messages. No file descriptors, no clock of its own.
 
-Decides where a key, a paste and a terminal report begin and end, and what is garbage. `translation` names the keys.
-Garbage (unknown or incomplete sequences, invalid UTF-8, mouse reports in unrequested formats) is dropped and never
-becomes text.
+`InputFilter` decides where a key, a paste and a terminal reply begin and end, and what is garbage. Garbage (unknown or
+incomplete sequences, invalid UTF-8, mouse reports in unrequested formats) is dropped and never becomes text.
+`Translation` names the keys with Textual's key tables and parses mouse reports, but does not use its state machine: the
+tokens are already complete sequences.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from agentcli.core.frozen import frozen
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.keys import Keys
+from textual.message import Message
+
 from agentcli.core.text.plaintext import plain_text
 
 PASTE_END = b"\x1b[201~"
@@ -22,73 +30,15 @@ PASTE_SECONDS = 0.5
 """A paste that pauses for this long is delivered as far as it has arrived."""
 TYPED_AT_ONCE = 16
 """Bytes. After a pause in a paste, a longer chunk still belongs to the paste; a shorter one was typed."""
-MAX_PASTE = 64 * 1024 * 1024
-MAX_SEQUENCE = 4096
-"""Bytes. A longer sequence is discarded."""
 
 
-@frozen
-class TypedText:
-    """Typed characters, including control characters (keys with Ctrl), without escape sequences."""
-
+class Token(NamedTuple):
+    kind: Literal["typed", "sequence", "pasted", "reply"]
+    """typed: characters, including control characters (keys with Ctrl), without escape sequences. sequence: a complete
+    escape sequence of a key or a mouse report, or ESC alone. pasted: text without control characters other than line
+    breaks and tabs. reply: a report of the terminal."""
     text: str
 
-
-@frozen
-class Sequence:
-    """A complete escape sequence that may be a key (`ESC [ A`, `ESC b`) or a mouse report (`ESC [ < …`)."""
-
-    text: str
-
-
-@frozen
-class Escape:
-    """The Esc key alone."""
-
-
-@frozen
-class Pasted:
-    """Pasted text, without control characters other than line breaks and tabs."""
-
-    text: str
-
-
-@frozen
-class Focus:
-    gained: bool
-
-
-@frozen
-class Background:
-    """The terminal's background colour, components from 0 to 255."""
-
-    red: int
-    green: int
-    blue: int
-
-
-@frozen
-class ColourScheme:
-    """The terminal reports a switch to a dark or light colour scheme."""
-
-    dark: bool
-
-
-@frozen
-class ModeReport:
-    mode: int
-    setting: int
-    """0: mode not recognised; 1, 2: set, reset; 3, 4: permanently set, permanently reset."""
-
-
-@frozen
-class TerminalReply:
-    """An unused report: cursor position, device attributes, keyboard flags."""
-
-    text: str
-
-
-Token = TypedText | Sequence | Escape | Pasted | Focus | Background | ColourScheme | ModeReport | TerminalReply
 
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _CSI_BEGUN = re.compile(rb"\x1b\[[0-?]*[ -/]*\Z")
@@ -99,11 +49,14 @@ _STRING_BEGUN = re.compile(rb"\x1b(?:\](?:[0-9]|\Z)|P(?:[0-9>!]|\Z)|_(?:G|\Z))")
 """OSC, DCS and APC strings of terminal replies; otherwise these letters after ESC are keys with Alt."""
 _STRING_BODY = re.compile(rb"[^\x00-\x1f\x7f]*")
 _TAIL = re.compile(rb"\[(?:[0-9;:]*[A-HPQRSZu~]|<[0-9;]+[Mm]|\?[0-9;]+(?:\$y|[uc]))")
-_COLOUR = re.compile(rb"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
-_MODE = re.compile(r"\x1b\[\?(\d{1,5});(\d)\$y")
-_POSITION = re.compile(r"\x1b\[(\d+);(\d+)R")
-_ANSWER = re.compile(r"\x1b\[(?:[?>=][\d;]*[cu]|\??[\d;]*[nt]|\?[\d;]*R)")
-_MAX_MODIFIER = 16
+_REPLY = re.compile(
+    r"\x1b\[(?:\?\d{1,5};\d\$y|[?>=][\d;]*[cu]|\??[\d;]*[nt]|\?[\d;]*R"
+    r"|(?!1;(?:[2-9]|1[0-6])R)\d+;\d+R)"  # `ESC [ 1 ; 2 R` is Shift+F3: the cursor's position is never queried
+    r"|\x1b\]11;rgba?:[0-9a-fA-F/]+(?:\x07|\x1b\\)"
+)
+"""Reports of modes, keyboard flags, devices, sizes, the cursor's position and the background colour."""
+MAX_KEY = 64
+"""No key has a longer sequence."""
 
 
 class InputFilter:
@@ -116,8 +69,6 @@ class InputFilter:
         """An incomplete sequence, starting with its ESC."""
         self._paste: bytearray | None = None
         self._paste_paused = False
-        self._swallowing: re.Pattern[bytes] | None = None
-        """Pattern for the rest of a sequence that is too long and is being discarded."""
         self._lone_escape_until = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
 
@@ -128,7 +79,7 @@ class InputFilter:
             data = b"\x1b" + data
         self._lone_escape_until = 0.0
         before, self._held = self._held, b""
-        if not before and self._swallowing is None:
+        if not before:
             self.deadline = None
         while data or before:
             if self._paste is not None:
@@ -146,19 +97,15 @@ class InputFilter:
         if self._paste is not None:
             self._paste_paused = True
             return self._take_paste()
-        held, self._held, self._swallowing = self._held, b"", None
+        held, self._held = self._held, b""
         if held == b"\x1b":
             self._lone_escape_until = now + AMBIGUOUS_SECONDS
-            return [Escape()]
-        if len(held) == 2 and held[1:] in b"O]P_":
-            return [Sequence(held.decode())]
-        return []
+        is_key = held == b"\x1b" or (len(held) == 2 and held[1:] in b"O]P_")
+        return [Token("sequence", held.decode())] if is_key else []
 
     def _feed_keys(self, data: bytes, now: float, tokens: list[Token], *, resumed: bool) -> bytes:
         """Parse `data` up to the beginning of a paste; return the bytes after that."""
         position = 0
-        if self._swallowing is not None:
-            position = self._swallow(data, now)
         while position < len(data):
             escape = data.find(b"\x1b", position)
             if escape != position:
@@ -166,13 +113,18 @@ class InputFilter:
                 self._type(data[position:end], tokens, final=escape >= 0)
                 position = end
                 continue
-            length = self._sequence_length(data, position)
+            length = _sequence_length(data, position)
             if length == 0:
                 self._hold(data[position:], now, resumed=resumed and position == 0)
                 return b""
-            if self._emit(data[position : position + length], tokens):
-                return data[position + length :]
+            self.deadline = None
+            sequence = data[position : position + length]
             position += length
+            if sequence == b"\x1b[200~":
+                self._paste, self._paste_paused = bytearray(), False
+                return data[position:]
+            if (token := _make_token(sequence)) is not None:
+                tokens.append(token)
         return b""
 
     def _type(self, data: bytes, tokens: list[Token], *, final: bool) -> None:
@@ -180,29 +132,9 @@ class InputFilter:
         if any("\x80" <= character <= "\x9f" for character in text):
             text = "".join(character for character in text if not "\x80" <= character <= "\x9f")
         if text:
-            tokens.append(TypedText(text))
-
-    def _sequence_length(self, data: bytes, start: int) -> int:
-        """Length of the sequence that begins with the ESC at `start`; 0 if it is incomplete."""
-        second = data[start + 1 : start + 2]
-        if not second:
-            return 0
-        if second == b"[":
-            return _csi_length(data, start)
-        if second == b"O":
-            if match := _SS3.match(data, start):
-                return len(match.group())
-            return 0 if _SS3_BEGUN.match(data, start) else 2
-        if second in b"]P_" and _STRING_BEGUN.match(data, start):
-            return _string_length(data, start)
-        if second == b"\x1b":
-            return 1
-        return _with_alt_length(data, start)
+            tokens.append(Token("typed", text))
 
     def _hold(self, data: bytes, now: float, *, resumed: bool) -> None:
-        if len(data) > MAX_SEQUENCE:
-            self._swallowing = _CSI_HALF if data[1:2] == b"[" else _STRING_BODY
-            data = b""
         self._held = data
         if self.deadline is not None and resumed and len(data) > 2:
             return  # A sequence has one deadline, however many chunks it arrives in.
@@ -211,32 +143,6 @@ class InputFilter:
         else:
             wait = AMBIGUOUS_SECONDS if len(data) == 2 and data[1:] in b"O]P_" else SEQUENCE_SECONDS
         self.deadline = now + wait
-
-    def _swallow(self, data: bytes, now: float) -> int:
-        if self.deadline is None:
-            self.deadline = now + SEQUENCE_SECONDS
-        if self._swallowing is _CSI_HALF:
-            match = _CSI_HALF.match(b"\x1b[" + data)
-            end = match.end() - 2 if match else 0
-            finals = 1
-        else:
-            match = _STRING_BODY.match(data)
-            end = match.end() if match else 0
-            finals = 2 if data[end : end + 2] == b"\x1b\\" else int(data[end : end + 1] == b"\x07")
-        if end < len(data):
-            self._swallowing, self.deadline = None, None
-            end += finals
-        return end
-
-    def _emit(self, sequence: bytes, tokens: list[Token]) -> bool:
-        self.deadline = None
-        if sequence == b"\x1b[200~":
-            self._paste, self._paste_paused = bytearray(), False
-            return True
-        token = _classified(sequence)
-        if token is not None:
-            tokens.append(token)
-        return False
 
     def _feed_paste(self, data: bytes, now: float, tokens: list[Token]) -> bytes:
         assert self._paste is not None
@@ -252,8 +158,6 @@ class InputFilter:
         end = paste.find(PASTE_END, look_from)
         if end < 0:
             self.deadline = now + PASTE_SECONDS
-            if len(paste) > MAX_PASTE:
-                tokens.extend(self._take_paste())
             return b""
         rest = bytes(paste[end + len(PASTE_END) :])
         del paste[end:]
@@ -272,7 +176,27 @@ class InputFilter:
 
 def _pasted(data: bytearray) -> list[Token]:
     text = plain_text(data.decode("utf-8", "replace"))
-    return [Pasted(text)] if text else []
+    return [Token("pasted", text)] if text else []
+
+
+def _sequence_length(data: bytes, start: int) -> int:
+    """Length of the sequence that begins with the ESC at `start`; 0 if it is incomplete."""
+    second = data[start + 1 : start + 2]
+    if not second:
+        return 0
+    if second == b"[":
+        return _csi_length(data, start)
+    if second == b"O":
+        if match := _SS3.match(data, start):
+            return len(match.group())
+        return 0 if _SS3_BEGUN.match(data, start) else 2
+    if second in b"]P_" and _STRING_BEGUN.match(data, start):
+        return _string_length(data, start)
+    if second == b"\x1b":
+        return 1
+    # A key with Alt: one character.
+    size = 1 if second[0] < 0xC0 else 2 if second[0] < 0xE0 else 3 if second[0] < 0xF0 else 4
+    return 1 + size if len(data) >= start + 1 + size else 0
 
 
 def _csi_length(data: bytes, start: int) -> int:
@@ -306,48 +230,103 @@ def _string_length(data: bytes, start: int) -> int:
     return end - start  # cut off by a control character, which is a separate key
 
 
-def _with_alt_length(data: bytes, start: int) -> int:
-    first = data[start + 1]
-    size = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    return 1 + size if len(data) >= start + 1 + size else 0
-
-
-def _classified(sequence: bytes) -> Token | None:
-    if sequence == b"\x1b":
-        return Escape()
-    if sequence[1:2] in (b"]", b"P", b"_") and len(sequence) > 2:
-        return _string_token(sequence)
-    if sequence.startswith(b"\x1b[M"):
-        return None
+def _make_token(sequence: bytes) -> Token | None:
+    """Token of a sequence; None for garbage."""
     try:
         text = sequence.decode()
     except UnicodeDecodeError:
         return None
-    if not text.startswith("\x1b["):
-        return Sequence(text)
-    if text in ("\x1b[I", "\x1b[O"):
-        return Focus(text == "\x1b[I")
-    if (report := _report(text)) is not None:
-        return report
-    # Incomplete sequences are not keys, and no key is that long.
-    return Sequence(text) if 2 < len(text) <= 64 and "@" <= text[-1] <= "~" else None
-
-
-def _string_token(sequence: bytes) -> Token | None:
-    colour = _COLOUR.match(sequence, 2)
-    if sequence[1:2] != b"]" or colour is None:
+    if _REPLY.fullmatch(text):
+        return Token("reply", text)
+    if (text[1:2] in ("]", "P", "_") and len(text) > 2) or text.startswith("\x1b[M"):
         return None
-    red, green, blue = (int(part, 16) * 255 // (16 ** len(part) - 1) for part in colour.groups())
-    return Background(red, green, blue)
+    if text.startswith("\x1b[") and not (2 < len(text) <= MAX_KEY and "@" <= text[-1] <= "~"):
+        return None
+    return Token("sequence", text)
 
 
-def _report(text: str) -> Token | None:
-    if match := _MODE.fullmatch(text):
-        return ModeReport(int(match[1]), int(match[2]))
-    if text in ("\x1b[?997;1n", "\x1b[?997;2n"):
-        return ColourScheme(dark=text[7] == "1")
-    if match := _POSITION.fullmatch(text):
-        # `ESC [ 1 ; 2 R` is also Shift+F3. The position is never queried, so it is more likely the key.
-        is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _MAX_MODIFIER
-        return None if is_key else TerminalReply(text)
-    return TerminalReply(text) if _ANSWER.fullmatch(text) else None
+_MOUSE = re.compile(r"\x1b\[<([0-9]{1,5});")
+_SURROGATE = re.compile("[\ud800-\udfff]").search
+
+
+@dataclass
+class BackgroundColour(Message):
+    """The terminal's reply with its background colour, components from 0 to 255."""
+
+    rgb: tuple[int, int, int]
+
+    @classmethod
+    def parse(cls, reply: str) -> BackgroundColour:
+        """Parse `ESC ] 11 ; rgb:1/22/3333 BEL`. Raises ValueError."""
+        parts = reply.rstrip("\x07\x1b\\").partition(":")[2].split("/")[:3]
+        red, green, blue = (int(part, 16) * 255 // (16 ** len(part) - 1) for part in parts)
+        return cls((red, green, blue))
+
+    @property
+    def is_light(self) -> bool:
+        red, green, blue = self.rgb
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue >= 128
+
+
+class Translation:
+    """Translates tokens. Keeps the state that mouse reports depend on."""
+
+    def __init__(self) -> None:
+        self._parser = XTermParser()
+
+    def messages(self, found: Iterable[Token]) -> Iterator[Message]:
+        for token in _without_passed_moves(found):
+            try:
+                yield from self._messages(token)
+            except (ValueError, OverflowError):
+                continue  # out-of-range numbers that no terminal sends
+
+    def _messages(self, token: Token) -> list[Message]:
+        match token.kind:
+            case "typed":
+                return [event for character in token.text for event in self._keys(character)]
+            case "pasted":
+                return [events.Paste(token.text)]
+            case "reply":
+                return [BackgroundColour.parse(token.text)] if token.text.startswith("\x1b]11;") else []
+        return self._sequence(token.text)
+
+    def _sequence(self, text: str) -> list[Message]:
+        if text in ("\x1b[I", "\x1b[O"):
+            return [events.AppFocus() if text == "\x1b[I" else events.AppBlur()]
+        if text == "\x1b":
+            return [events.Key("escape", "\x1b")]
+        if text.startswith("\x1b[<"):
+            report = self._parser.parse_mouse_code(text)
+            return [] if report is None else [report]
+        found: list[Message] = [*self._keys(text)]
+        if found or len(text) != 2:
+            return found
+        # ESC and a character: the key with Alt. It types nothing, so it has no character.
+        plain = [event.key.removeprefix("alt+") for event in self._parser._sequence_to_key_events(text[1], alt=True)]
+        return [events.Key(f"alt+{name}", None) for name in plain if name != Keys.Ignore]
+
+    def _keys(self, text: str) -> list[events.Key]:
+        found = self._parser._sequence_to_key_events(text)
+        return [event for event in found if event.key != Keys.Ignore and not _SURROGATE(event.character or "")]
+
+
+def _without_passed_moves(found: Iterable[Token]) -> list[Token]:
+    """Keep only the last of several mouse moves that arrived together."""
+    kept: list[Token] = []
+    for token in found:
+        if kept and _is_move(token) and _is_move(kept[-1]) and _buttons(token) == _buttons(kept[-1]):
+            kept[-1] = token
+        else:
+            kept.append(token)
+    return kept
+
+
+def _is_move(token: Token) -> bool:
+    buttons = _buttons(token)
+    return buttons is not None and bool(buttons & 32) and not buttons & 64
+
+
+def _buttons(token: Token) -> int | None:
+    found = _MOUSE.match(token.text) if token.kind == "sequence" else None
+    return int(found[1]) if found else None
