@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 FRAME_SECONDS = 1 / 30
 SETTLE_SECONDS = 0.004
 """Minimum delay from a change to its frame: events come in groups, and a request is sent just after its event."""
-MAX_SECONDS = 0.05
-"""Maximum delay from a change to its frame, even while a request is being prepared."""
 
 
 class FrameClock:
@@ -41,48 +39,21 @@ class FrameClock:
 
     def __init__(self, paint: Callable[[], None]) -> None:
         self._paint = paint
-        self._changed_at: float | None = None
-        """Time of the first unpainted change; None if there is none."""
         self._painted_at = -FRAME_SECONDS
-        self._held = False
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self) -> None:
         """Paint a change with the next frame."""
-        if self._changed_at is None:
-            self._changed_at = asyncio.get_running_loop().time()
-            self._schedule(self._changed_at)
-
-    def hold(self) -> None:
-        """Delay the next frame until `release`, but no longer than `MAX_SECONDS` after the change."""
-        if not self._held:
-            self._held = True
-            self._schedule_again()
-
-    def release(self) -> None:
-        if self._held:
-            self._held = False
-            self._schedule_again()
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time() + SETTLE_SECONDS, self._painted_at + FRAME_SECONDS)
+            self._timer = loop.call_at(due, self._frame)
 
     def stop(self) -> None:
         """Cancel the pending frame. The next change schedules a new one."""
-        self._changed_at, self._held = None, False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _schedule_again(self) -> None:
-        if self._changed_at is not None:
-            self._schedule(self._changed_at)
-
-    def _schedule(self, changed_at: float) -> None:
-        loop = asyncio.get_running_loop()
-        due = changed_at + MAX_SECONDS
-        if not self._held:
-            due = min(due, max(loop.time() + SETTLE_SECONDS, self._painted_at + FRAME_SECONDS))
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = loop.call_at(due, self._frame)
 
     def _frame(self) -> None:
         self.stop()
@@ -226,10 +197,6 @@ class TranscriptView:
             self._screen.finished(event)
         elif len(self._waiting) >= MAX_WAITING:
             self.catch_up()
-        if isinstance(event, ev.BlockFinished | ev.ToolFinished):
-            self._frames.hold()  # The loop probably prepares the next request.
-        elif isinstance(event, ev.RequestStarted | ev.BlockStarted):
-            self._frames.release()  # It is sent, or the reply continues.
         self._frames.request()
 
     def show_concurrent(self, event: ev.Event) -> None:

@@ -1,4 +1,4 @@
-"""When frames come: soon after a change, not too often, and not before a request, on a clock that jumps."""
+"""When frames come: soon after a change and not too often, on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agentcli.tui.session import FRAME_SECONDS, MAX_SECONDS, SETTLE_SECONDS, FrameClock
+from agentcli.tui.session import FRAME_SECONDS, SETTLE_SECONDS, FrameClock
 from tests.support.virtual import run_virtual
 
 
@@ -48,40 +48,6 @@ async def test_changes_without_a_pause_are_painted_thirty_times_a_second_and_the
     await asyncio.sleep(1)
     assert 29 <= len([time for time in frames.times if time < 1]) <= 31
     assert last_change < frames.times[-1] <= last_change + FRAME_SECONDS + SETTLE_SECONDS
-
-
-@timed
-async def test_a_frame_waits_while_a_request_is_prepared_and_comes_right_after_it(frames: Frames) -> None:
-    frames.clock.request()
-    frames.clock.hold()
-    await asyncio.sleep(MAX_SECONDS / 2)
-    assert not frames.times
-    frames.clock.release()
-    await asyncio.sleep(1)
-    assert about(frames.times) == about([MAX_SECONDS / 2 + SETTLE_SECONDS])
-
-
-@timed
-async def test_a_frame_that_waits_comes_before_long_and_the_next_one_does_not_wait(frames: Frames) -> None:
-    frames.clock.hold()
-    frames.clock.request()
-    await asyncio.sleep(1)
-    assert about(frames.times) == about([MAX_SECONDS])
-    frames.clock.request()
-    await asyncio.sleep(1)
-    assert about(frames.times[1:]) == about([1 + SETTLE_SECONDS])
-
-
-@timed
-async def test_requests_one_after_the_other_cannot_put_a_frame_off_for_ever(frames: Frames) -> None:
-    for _request in range(200):
-        frames.clock.hold()
-        frames.clock.request()
-        await asyncio.sleep(0.004)
-        frames.clock.release()
-        await asyncio.sleep(0.001)
-    longest = max(later - before for before, later in zip([0.0, *frames.times], frames.times, strict=False))
-    assert longest <= MAX_SECONDS + 0.006
 
 
 @timed

@@ -153,7 +153,7 @@ async def typed(app: AgentApp, order: KeyOrder, script: Sequence[str], sizes: Se
     buffer = editor_of(app).buffer
     buffer.reset()
     buffer.insert("cut")
-    editor_of(app).action_kill_line_start()
+    editor_of(app).buffer.cut(0)
     buffer.reset()
     left = list(script)
     for size in (*sizes, len(left)):

@@ -174,7 +174,7 @@ async def test_rows_never_end_inside_of_a_character(pilot: Pilot[None], host: Ho
     for _step in range(24):
         y, x = host.cursor_cells()
         assert (x, y) == host.editor.cursor_offset
-        host.editor.action_cursor_left()
+        host.editor.buffer.move(host.editor.buffer.left)
     assert host.editor.buffer.cursor == 0
 
 
@@ -395,13 +395,13 @@ def test_an_unreadable_picture_is_reported_and_becomes_text(tmp_path: Path) -> N
         await paste(pilot, str(file))
         await host.workers.wait_for_complete()
         await pilot.pause()
-        assert [note.message for note in host._notifications] == [
-            "broken.png cannot be attached: it is damaged or cut off."
-        ]
+        [note] = host._notifications
+        assert note.message.startswith("broken.png cannot be attached: it is damaged")
         await press(pilot, "enter")
 
     (words,) = play(script, cwd=tmp_path).drafts[0].content()
-    assert words == TextBlock("[Image #1: broken.png, not attached: it is damaged or cut off]")
+    assert isinstance(words, TextBlock)
+    assert words.text.startswith("[Image #1: broken.png, not attached: it is damaged")
 
 
 def program(folder: Path, name: str, body: str) -> None:

@@ -296,7 +296,7 @@ class PromptBox(Widget):
         if self._popup.count or self._before_search is not None:
             self._popup.move(-1)
         elif editor.cursor_row:
-            editor.action_cursor_up()
+            editor.move_rows(-1)
         elif self._queued.count:
             self.post_message(self.TakeBack())
         elif (older := self._walk.older(editor.draft)) is not None:
@@ -307,11 +307,11 @@ class PromptBox(Widget):
         if self._popup.count or self._before_search is not None:
             self._popup.move(1)
         elif not editor.is_on_last_row:
-            editor.action_cursor_down()
+            editor.move_rows(1)
         elif (newer := self._walk.newer(editor.draft)) is not None:
             self._recall(newer, to_first_row=False)
         else:
-            editor.action_cursor_line_end()
+            editor.buffer.move(editor.buffer.line_end)
 
     def _recall(self, draft: Draft, *, to_first_row: bool) -> None:
         self._editor.buffer.put(draft)

@@ -7,9 +7,10 @@ takes 8 ms per key in a draft of 2,000 characters and knows neither chips nor gr
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
 
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
 Row = tuple[int, int]
 """Range of the text in one row, without a line break."""
 StyledRange = tuple[int, int, Style]
+
+_MOVES: Mapping[str, Callable[[PromptBuffer], int]] = {
+    f"cursor_{place}": attrgetter(place) for place in ("left", "right", "word_left", "word_right")
+} | {"cursor_line_start": attrgetter("line_start"), "cursor_line_end": attrgetter("line_end")}
+_CUTS: Mapping[str, Callable[[PromptBuffer], int]] = {
+    "kill_word_left": attrgetter("word_left"),
+    "kill_word_right": attrgetter("word_right"),
+    "kill_line_start": lambda buffer: buffer.line_start if buffer.line_start != buffer.cursor else buffer.left,
+    "kill_line_end": lambda buffer: buffer.line_end if buffer.line_end != buffer.cursor else buffer.right,
+}
+"""Where the actions of keys move or cut to."""
 
 _rows_of_line = lru_cache(maxsize=2048)(row_starts)
 
@@ -197,13 +209,7 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
         key, character = self._keys.get(event.key), event.character
         if key is not None:
             event.prevent_default()
-            own = getattr(self, f"action_{key.action}", None)
-            if own is None:
-                taken = self._owner.act(key.action)
-            else:
-                taken = True
-                own(True) if key.select else own()
-            if taken or self._owner.interrupts(event):
+            if self._edit(key) or self._owner.act(key.action) or self._owner.interrupts(event):
                 event.stop()
         elif self._owner.interrupts(event) or (character == "?" and self.is_empty and self._owner.act("help")):
             event.stop()
@@ -222,31 +228,31 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
         event.stop()
         self._owner.pasted(event.text)
 
-    def action_cursor_left(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.left, select=select)
+    def _edit(self, key: PromptKey) -> bool:
+        """Do what a key does with the text; False if its action is one of the box."""
+        buffer, action = self.buffer, key.action
+        if action in _MOVES:
+            buffer.move(_MOVES[action](buffer), select=key.select)
+        elif action in _CUTS:
+            buffer.cut(_CUTS[action](buffer))
+        elif action in ("cursor_up", "cursor_down"):
+            self.move_rows(-1 if action == "cursor_up" else 1, select=key.select)
+        elif action in ("delete_left", "delete_right"):
+            buffer.delete(buffer.left if action == "delete_left" else buffer.right)
+        elif action in ("yank", "undo", "redo"):
+            {"yank": buffer.yank, "undo": buffer.undo, "redo": buffer.redo}[action]()
+        elif action == "select_all":
+            buffer.select(0, len(self.text))
+        elif action in ("copy", "cut"):
+            if buffer.selected_text:
+                self.app.copy_to_clipboard(buffer.selected_text)
+            if action == "cut":
+                buffer.delete(buffer.cursor)
+        else:
+            return False
+        return True
 
-    def action_cursor_right(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.right, select=select)
-
-    def action_cursor_word_left(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.word_left, select=select)
-
-    def action_cursor_word_right(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.word_right, select=select)
-
-    def action_cursor_line_start(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.line_start, select=select)
-
-    def action_cursor_line_end(self, select: bool = False) -> None:
-        self.buffer.move(self.buffer.line_end, select=select)
-
-    def action_cursor_up(self, select: bool = False) -> None:
-        self._move_rows(-1, select=select)
-
-    def action_cursor_down(self, select: bool = False) -> None:
-        self._move_rows(1, select=select)
-
-    def _move_rows(self, rows: int, *, select: bool) -> None:
+    def move_rows(self, rows: int, *, select: bool = False) -> None:
         x, y = self.cursor_offset
         goal = x if self._goal is None else self._goal
         if y + rows < 0:
@@ -257,46 +263,6 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
             place = self._place_at(goal, y + rows)
         self.buffer.move(place, select=select)
         self._goal = goal
-
-    def action_select_all(self) -> None:
-        self.buffer.select(0, len(self.text))
-
-    def action_delete_left(self) -> None:
-        self.buffer.delete(self.buffer.left)
-
-    def action_delete_right(self) -> None:
-        self.buffer.delete(self.buffer.right)
-
-    def action_kill_word_left(self) -> None:
-        self.buffer.cut(self.buffer.word_left)
-
-    def action_kill_word_right(self) -> None:
-        self.buffer.cut(self.buffer.word_right)
-
-    def action_kill_line_start(self) -> None:
-        start = self.buffer.line_start
-        self.buffer.cut(start if start != self.buffer.cursor else self.buffer.left)
-
-    def action_kill_line_end(self) -> None:
-        end = self.buffer.line_end
-        self.buffer.cut(end if end != self.buffer.cursor else self.buffer.right)
-
-    def action_yank(self) -> None:
-        self.buffer.yank()
-
-    def action_undo(self) -> None:
-        self.buffer.undo()
-
-    def action_redo(self) -> None:
-        self.buffer.redo()
-
-    def action_copy(self) -> None:
-        if selected := self.buffer.selected_text:
-            self.app.copy_to_clipboard(selected)
-
-    def action_cut(self) -> None:
-        self.action_copy()
-        self.buffer.delete(self.buffer.cursor)
 
     # -------------------------------------------------------------------------------------------------------- mouse
 
@@ -322,10 +288,8 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
 
     # ----------------------------------------------------------------------------------------------------- painting
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
         self.refresh()
 
     def _look(self, name: str) -> Style:

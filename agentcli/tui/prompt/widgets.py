@@ -19,6 +19,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Static
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line, visible_text
@@ -157,17 +158,11 @@ class Popup(Widget):
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
-        self._scrolled(1)
+        self.move(1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
-        self._scrolled(-1)
-
-    def _scrolled(self, step: int) -> None:
-        if self._rows:
-            self.chosen = min(max(self.chosen + step, 0), len(self._rows) - 1)
-            self._scroll_to_chosen()
-            self.refresh()
+        self.move(-1)
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"popup--{name}", partial=True)
@@ -302,7 +297,7 @@ class PromptRule(Widget):
         return Strip([Segment(start), hint, Segment(line), named, Segment(end)], width).apply_style(base)
 
 
-class PromptMark(Widget):
+class PromptMark(Static):
     """Mark before the text: `❯`, coloured by the kind of input; `search ❯` while searching the history."""
 
     DEFAULT_CSS = """
@@ -316,25 +311,17 @@ class PromptMark(Widget):
         &.search { color: $text-muted; }
     }
     """
-    _MARKS: ClassVar[dict[str, str]] = {"prompt": "❯ ", "command": "❯ ", "shell": "❯ ", "search": "search ❯ "}
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("❯ ", markup=False)
         self._kind = "prompt"
 
     def set_kind(self, kind: str) -> None:
         if kind != self._kind:
             self.set_classes(kind)
-            moves = len(self._MARKS[kind]) != len(self._MARKS[self._kind])
+            if "search" in (kind, self._kind):
+                self.update("search ❯ " if kind == "search" else "❯ ")
             self._kind = kind
-            self.refresh(layout=moves)
-
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return len(self._MARKS[self._kind])
-
-    def render_line(self, y: int) -> Strip:
-        mark = self._MARKS[self._kind]
-        return Strip([Segment(mark)], len(mark)).apply_style(self.rich_style)
 
 
 class QueuedRows(Widget):
@@ -348,29 +335,20 @@ class QueuedRows(Widget):
 
     def set_queued(self, texts: Sequence[str]) -> None:
         if tuple(texts) != self._texts:
-            before = len(self._lines(80))
             self._texts = tuple(texts)
-            self.refresh(layout=len(self._lines(80)) != before)
+            self.refresh(layout=True)
 
     @property
     def count(self) -> int:
         return len(self._texts)
 
-    def _lines(self, width: int) -> list[str]:
-        whole = MAX_QUEUED if len(self._texts) <= MAX_QUEUED else MAX_QUEUED - 1
-        lines = [f"  ⋯ queued: {shown(plain_line(text, 400))}" for text in self._texts[:whole]]
-        if len(self._texts) > whole:
-            lines.append(f"  … {len(self._texts) - whole} more, Up edits them")
-        return [line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…" for line in lines]
-
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         # A small screen gets a single row with the number of queued prompts.
-        return min(len(self._lines(80)), 1 if viewport.height < SMALL_SCREEN else MAX_QUEUED)
+        return min(self.count, 1 if viewport.height < SMALL_SCREEN else MAX_QUEUED)
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        lines = self._lines(max(2, width))
-        if self.size.height == 1 < len(lines):
-            lines = [f"  … {len(self._texts)} queued, Up edits them"[:width]]
-        text = lines[y] if y < len(lines) else ""
-        return Strip([Segment(text)]).apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
+        is_last, more = y + 1 == self.size.height, self.count - y
+        text = f"  ⋯ queued: {shown(plain_line(self._texts[y], 400))}" if more > 0 else ""
+        if is_last and more > 1:
+            text = f"  … {more} more, Up edits them" if y else f"  … {more} queued, Up edits them"
+        return _cut([Segment(text)], self.size.width, self.rich_style)
