@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
-from agentcli.core.event_base import event_from_dict
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
@@ -39,7 +38,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import counted, plural
 from agentcli.core.usage import Usage, usage_row
-from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, whole_message
+from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, recorded_event, whole_message
 from agentcli.session.journal import FileEnd
 
 if TYPE_CHECKING:
@@ -338,7 +337,9 @@ class RecordReader:
 
     def _take_event(self, record: Json) -> None:
         """Take an event that changes the state of the conversation."""
-        event, session = event_from_dict(record["event"]), self.session
+        event, session = recorded_event(record["event"], {}), self.session
+        if event is None:  # of a newer version
+            return
         match event:
             case ev.Result():
                 # It contains the totals since the start of its process, with all requests recorded so far.
@@ -350,12 +351,12 @@ class RecordReader:
             case ev.ContextEdited():
                 session.edits += [(self._last_id, dict(edit)) for edit in event.edits]
             case ev.ContextPinned():
-                session.pinned = tuple(event.items)
+                session.pinned = tuple(map(str, event.items))
             case ev.DirectoryChanged():
-                session.directory = event.cwd
+                session.directory = str(event.cwd)
             case ev.BackgroundChanged():
-                task = {"command": event.command, "status": event.status, "summary": event.summary}
-                session.background[event.task_id] = task
+                task = {"command": str(event.command), "status": str(event.status), "summary": str(event.summary)}
+                session.background[str(event.task_id)] = task
         if event.policy.line or isinstance(event, ev.Result):
             self._history.add(event)
 

@@ -72,11 +72,6 @@ def test_a_second_key_replaces_the_first_and_leaves_other_addresses_alone(tmp_pa
     assert keys.addresses() == ("http://localhost:1",)
 
 
-def test_logging_out_without_a_saved_key_creates_no_file(tmp_path: Path) -> None:
-    assert not store(tmp_path).forget(HERE)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_link_is_neither_read_nor_written_through(tmp_path: Path) -> None:
     keys, target = store(tmp_path), tmp_path / "target"
     assert keys.path is not None
@@ -217,13 +212,6 @@ def test_with_a_keyring_the_file_records_only_that_a_key_exists(tmp_path: Path) 
     assert keys.find(HERE) is None
 
 
-def test_a_keyring_is_not_asked_for_an_address_without_a_key(tmp_path: Path) -> None:
-    def never() -> Vault | None:
-        raise AssertionError("it was looked for")
-
-    assert KeyStore(tmp_path, never).find(HERE) is None
-
-
 @pytest.mark.parametrize("library", [Library(broken=True), Library(forgetful=True)])
 def test_a_failing_keyring_falls_back_to_the_file_with_the_reason(tmp_path: Path, library: Library) -> None:
     keys = store(tmp_path, Keyring(library))
@@ -260,8 +248,3 @@ def test_only_a_keyring_that_stores_secrets_is_used(
     monkeypatch.setattr(credentials, "find_spec", lambda _name: object())
     monkeypatch.setattr(credentials, "import_module", lambda _name: library)
     assert (system_vault() is not None) == real
-
-
-def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "find_spec", lambda _name: None)
-    assert system_vault() is None

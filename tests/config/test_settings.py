@@ -148,7 +148,8 @@ def test_environment_variables_are_read_by_their_type_and_bad_ones_named(world: 
 
 
 def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variables(world: World) -> None:
-    path = world.write("user", {"env": {"ANTHROPIC_API_KEY": "sk-secret"}, "effort": "high"})
+    servers = {"db": {"command": "x", "env": {"TOKEN": "sk-secret"}}}
+    path = world.write("user", {"env": {"ANTHROPIC_API_KEY": "sk-secret"}, "effort": "high", "mcpServers": servers})
     rows = {row.key: row for row in world.load().describe()}
     assert set(rows) == {key.name for key in KEYS}
     assert (rows["effort"].value, rows["effort"].source) == ("high", str(path))
@@ -355,12 +356,8 @@ def test_any_file_content_loads_with_values_of_the_right_type(
     for key in KEYS:
         value = found.get(key.name)
         assert value is None or parse_value(key, value) == value
-    assert len(found.describe()) == len(KEYS)
-
-
-def test_every_default_fits_its_own_key() -> None:
-    for key in KEYS:
         assert key.default is None or parse_value(key, key.default) == key.default
+    assert len(found.describe()) == len(KEYS)
 
 
 def test_paths_follow_the_variables_and_ignore_relative_ones() -> None:
@@ -429,10 +426,3 @@ def test_importing_the_settings_stays_light() -> None:
     code = "import sys; import agentcli.config.settings; print('\\n'.join(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"difflib", "tomllib", "platformdirs", "asyncio", "subprocess", "agentcli.session"} & set(out)
-
-
-def test_the_entries_of_mcp_servers_are_hidden_in_the_listing() -> None:
-    text = '{"mcpServers": {"db": {"command": "x", "env": {"TOKEN": "abc123"}}}}'
-    settings = load_settings(SettingsRequest(paths=Paths(None, None, None), cwd=Path("/"), flag_text=text))
-    [row] = [row for row in settings.describe() if row.key == "mcpServers"]
-    assert row.value == {"db": "…"}

@@ -50,12 +50,6 @@ def test_breakpoints_follow_the_stable_parts_and_the_two_newest_user_messages() 
     assert body["messages"][0] is messages[0]
 
 
-def test_earlier_messages_stay_the_same_objects_and_are_encoded_once() -> None:
-    messages = tuple(text("user" if i % 2 == 0 else "assistant", str(i)) for i in range(101))
-    body = build(messages=messages)
-    assert sum(a is not b for a, b in zip(messages, body["messages"], strict=True)) == 2
-
-
 def test_tools_get_a_breakpoint_only_when_no_system_prompt_covers_them() -> None:
     tools = ({"name": "A", "input_schema": {"type": "object"}}, {"name": "B", "input_schema": {"type": "object"}})
     assert ["cache_control" in tool for tool in build(tools=tools)["tools"]] == [False, True]
@@ -207,17 +201,6 @@ def test_an_endpoint_may_refuse_deferred_tools() -> None:
     ):
         assert blamed_feature(detail, body) is Feature.DEFERRED_TOOLS
     assert blamed_feature("defer_loading: Extra inputs are not permitted", build()) is None
-
-
-def test_the_validator_knows_what_the_api_refuses_about_deferred_tools() -> None:
-    body = searched()
-    del body["tools"][1]
-    assert problems(body) == ["tool_reference: Tool 'mcp__x__late' not found among the tools with defer_loading"]
-    body["tools"] = [{**LOADED, "defer_loading": True, "cache_control": MARK}]
-    assert problems(body) == [
-        "tools.0: cache_control cannot be set on a tool with defer_loading",
-        "tools: at least one tool must not have defer_loading",
-    ]
 
 
 @each_row(

@@ -182,24 +182,3 @@ def test_a_saved_value_that_is_no_key_is_not_sent() -> None:
 def test_only_the_end_of_a_long_key_is_ever_shown() -> None:
     assert resolve_credentials({"ANTHROPIC_API_KEY": "sk-ant-0123456789-the-end9876"}).hint == "…9876"
     assert resolve_credentials({"ANTHROPIC_API_KEY": "short"}).hint == ""
-
-
-@pytest.mark.parametrize(
-    ("environ", "advice"),
-    [
-        ({"ANTHROPIC_API_KEY": "k"}, "from ANTHROPIC_API_KEY. Set it to"),
-        ({"ANTHROPIC_AUTH_TOKEN": "k"}, "from ANTHROPIC_AUTH_TOKEN. Set it to"),
-        ({}, "from agentcli login. Run `agentcli login` again"),
-    ],
-)
-async def test_a_refused_key_is_reported_with_its_source_and_how_to_replace_it(
-    environ: dict[str, str], advice: str
-) -> None:
-    async with LoopbackServer(fails(401)) as server:
-        found = resolve_credentials(environ, None, server.url, kept_for(server.url))
-        provider = provider_on(WireTransport(found))
-        events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
-        assert isinstance(events[-1], Failed)
-        assert advice in events[-1].failure.message
-        assert "agentcli login" in events[-1].failure.message
-        await provider.aclose()

@@ -29,7 +29,10 @@ def begun(folder: Path) -> SessionStore:
 
 
 def test_a_changed_fingerprint_is_written_and_available_after_a_resume_and_in_a_fork(tmp_path: Path) -> None:
-    store = begun(tmp_path)
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.note_front(HIGH)
+    assert not file_of(store).exists(), "a fingerprint alone makes no session"
+    store.record(prompt("hello"))
     for front in (HIGH, HIGH, LOW, LOW):
         store.note_front(dict(front))
     store.close()
@@ -58,16 +61,6 @@ def test_another_version_writes_the_fingerprint_again(tmp_path: Path) -> None:
     again.close()
     assert fronts(file_of(store)) == [HIGH, HIGH]
     assert load_session(file_of(store)).front_version == "99.0"
-
-
-def test_a_fingerprint_alone_creates_no_session(tmp_path: Path) -> None:
-    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
-    store.note_front(HIGH)
-    assert not file_of(store).exists()
-    store.record(prompt("hello"))
-    store.note_front(HIGH)
-    store.close()
-    assert fronts(file_of(store)) == [HIGH]
 
 
 def test_a_fingerprint_lost_to_a_full_disk_is_written_after_the_gap(

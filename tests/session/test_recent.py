@@ -181,6 +181,9 @@ def test_a_call_that_holds_state_is_kept_with_its_result(tmp_path: Path) -> None
     loaded = load_recent(write(tmp_path, made), state_calls=tuple(builtin_traits("keeps_state")))
     kept = loaded.messages[: part_of(loaded).stand_ins]
     assert [message.origin for message in kept] == [Origin.PROMPT, Origin.REPLY, Origin.TOOL_RESULTS]
+    # A usage counts messages that are not there: compared with the next one it would teach a wrong density.
+    assert any(message.usage for message in part_of(loaded).messages())
+    assert not any(message.usage for message in kept)
 
 
 def test_a_reply_that_never_ended_counts_as_one_that_was_read(tmp_path: Path) -> None:
@@ -199,19 +202,6 @@ def test_a_reply_that_never_ended_counts_as_one_that_was_read(tmp_path: Path) ->
     loaded, whole = load_recent(path), load_session(path)
     assert part_of(loaded).cuts[-1] > 0
     assert loaded.message_count == len(whole.messages)
-
-
-def test_replies_that_stand_for_an_earlier_part_have_no_usage(tmp_path: Path) -> None:
-    """It counts messages that are not there: compared with the next one it would teach a wrong density."""
-    made = Conversation(random.Random(5))
-    made.say()
-    made.turn(blocks=[ToolUseBlock("toolu_1", "TodoWrite", {"todos": []})])
-    made.say()
-    compact(made)
-    loaded = load_recent(write(tmp_path, made), state_calls=tuple(builtin_traits("keeps_state")))
-    part = part_of(loaded)
-    assert any(message.usage for message in part.messages())
-    assert not any(message.usage for message in loaded.messages[: part.stand_ins])
 
 
 def test_a_result_that_looks_like_a_prompt_is_no_cut(tmp_path: Path) -> None:

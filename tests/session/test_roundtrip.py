@@ -165,11 +165,12 @@ odd_values = st.recursive(
 odd_records = st.fixed_dictionaries(
     {
         "type": st.sampled_from(
-            ["user", "assistant", "reply-end", "results-end", "tombstone", "session", "gap", "error"]
+            ["user", "assistant", "reply-end", "results-end", "tombstone", "session", "gap", "error", "event"]
         )
     },
     optional=dict.fromkeys(
-        ("uuid", "message", "messageId", "parts", "origin", "meta", "usage", "format", "lost", "cwd"), odd_values
+        ("uuid", "message", "messageId", "parts", "origin", "meta", "usage", "format", "lost", "cwd", "event"),
+        odd_values,
     ),
 )
 
