@@ -12,7 +12,8 @@ import asyncio
 import json
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -279,20 +280,8 @@ class OutgoingMessages(_Stream):
         await self._inner.send(item)
 
 
-class ReadTransport:
-    """Wraps a transport of the library, so that an `AnswerReader` reads the results."""
-
-    def __init__(self, inner: Any, reader: AnswerReader, link: ServerLink) -> None:
-        self._inner = inner
-        self._reader = reader
-        self._link = link
-
-    async def __aenter__(self) -> TransportStreams:
-        incoming, outgoing = await self._inner.__aenter__()
-        return (
-            IncomingMessages(incoming, self._reader, self._link),
-            OutgoingMessages(outgoing, self._reader),
-        )
-
-    async def __aexit__(self, *exc: object) -> bool | None:
-        return await self._inner.__aexit__(*exc)  # type: ignore[no-any-return]
+@asynccontextmanager
+async def read_transport(inner: Any, reader: AnswerReader, link: ServerLink) -> AsyncGenerator[TransportStreams, None]:
+    """A transport of the library whose results an `AnswerReader` reads."""
+    async with inner as (incoming, outgoing):
+        yield IncomingMessages(incoming, reader, link), OutgoingMessages(outgoing, reader)

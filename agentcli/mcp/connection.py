@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Any
 from agentcli import __version__
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, TakenResult
 from agentcli.mcp.contents import clean_text, read_content
 from agentcli.mcp.link import CallClock, ServerLimits, ServerLink, run_outside_scopes
 from agentcli.mcp.protocol import (
-    CallProgress,
     InputRequest,
-    McpContent,
-    McpResult,
     PromptMessage,
     SamplingRequest,
     ServerOffers,
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import Transport
 
-OnProgress = Callable[[CallProgress], None]
 _MAX_INSTRUCTIONS = 2048
 _MAX_ERROR = 2000
 _MAX_REFUSED = 100
@@ -162,32 +157,12 @@ class McpConnection:
         except McpFailure as failure:
             self._link.note(str(failure))
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Json,
-        on_progress: OnProgress,
-        seconds: float,
-        signal: AbortSignal | None = None,
-    ) -> McpResult:
-        """Call a tool. Raises `McpFailure`; `Aborted` at once after an abort. The server is notified of both, and of a
-        cancellation."""
-
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            on_progress(CallProgress(progress, total, plain_line(message or "")))
-
-        asked = self._client.call_tool(tool, dict(arguments), progress_callback=report)
-        return (await self._read(asked, seconds, signal)).value  # type: ignore[no-any-return]
-
-    async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
-        asked = self._client.read_resource(uri)
-        return (await self._read(asked, self._limits.call_seconds, signal)).value  # type: ignore[no-any-return]
-
-    async def prompt(
-        self, name: str, arguments: Mapping[str, str], signal: AbortSignal | None = None
-    ) -> tuple[PromptMessage, ...]:
-        asked = self._client.get_prompt(name, dict(arguments))
-        return (await self._read(asked, self._limits.call_seconds, signal)).value  # type: ignore[no-any-return]
+    async def request(
+        self, make: Callable[[Client], Coroutine[Any, Any, Any]], seconds: float, signal: AbortSignal | None = None
+    ) -> Any:
+        """Send a request of the library's client and return its converted result. Raises `McpFailure`; `Aborted` at
+        once after an abort. The server is notified of both, and of a cancellation."""
+        return (await self._read(make(self._client), seconds, signal)).value
 
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]

@@ -10,28 +10,25 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from agentcli.mcp.answers import AnswerReader
-from agentcli.mcp.auth_requests import UnreachableFailure, challenge_of
-from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
-
-if TYPE_CHECKING:
-    from agentcli.mcp.authorization import ServerAuthorization
-
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from agentcli.config.trust_effects import variables_in
 from agentcli.core.files.bounded_read import parse_json
 from agentcli.core.processes.own_programs import run_helper
+from agentcli.mcp.answers import AnswerReader
+from agentcli.mcp.auth_requests import UnreachableFailure, challenge_of
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
 from agentcli.mcp.stdio import server_environment
+
+if TYPE_CHECKING:
+    from agentcli.mcp.authorization import ServerAuthorization
 
 _CONNECT_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
@@ -287,22 +284,13 @@ async def http_transport(
             seconds=limits.helper_seconds,
         )
 
-    def client(*_ignored: object, **_too: object) -> McpHttpClient:
-        return McpHttpClient(
-            config.url,
-            headers,
-            auth,
-            reader,
-            link,
-            limits,
-            answers_elsewhere=config.kind == "sse",
-        )
+    client = McpHttpClient(config.url, headers, auth, reader, link, limits, answers_elsewhere=config.kind == "sse")
 
     if config.kind == "sse":
         from mcp.client.sse import sse_client
 
-        return sse_client(config.url, httpx_client_factory=client)
-    return _streamable(config.url, client(), limits)
+        return sse_client(config.url, httpx_client_factory=lambda *_ignored, **_too: client)
+    return _streamable(config.url, client, limits)
 
 
 async def helper_headers(
@@ -338,15 +326,10 @@ def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: 
     return server_environment(environ, named, dirs)
 
 
-def _streamable(url: str, client: Any, limits: ServerLimits) -> Any:
-    from contextlib import asynccontextmanager
-
+@asynccontextmanager
+async def _streamable(url: str, client: McpHttpClient, limits: ServerLimits) -> AsyncGenerator[Any, None]:
     from mcp.client.streamable_http import streamable_http_client
 
-    @asynccontextmanager
-    async def opened() -> Any:
-        opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.result_bytes)
-        async with client, opening as streams:
-            yield streams
-
-    return opened()
+    opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.result_bytes)
+    async with client, opening as streams:
+        yield streams

@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.answers import AnswerReader, ReadTransport
+from agentcli.mcp.answers import AnswerReader, read_transport
 from agentcli.mcp.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
-from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
+from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, SessionExpired
 from agentcli.mcp.link import LinkEnd, ServerLimits, ServerLink
-from agentcli.mcp.protocol import McpContent, McpResult, PromptMessage, ServerOffers, ServerRequests, ToolOffer
+from agentcli.mcp.protocol import (
+    CallProgress,
+    McpContent,
+    McpResult,
+    PromptMessage,
+    ServerOffers,
+    ServerRequests,
+    ToolOffer,
+)
 from agentcli.mcp.stdio import StdioTransport, server_command, server_environment
 
 if TYPE_CHECKING:
+    from mcp import Client
     from mcp.client._transport import Transport
 
+OnProgress = Callable[[CallProgress], None]
 ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-auth", "disabled", "unapproved"]
 """`waiting`: not started. `failed`: also between two attempts. `unapproved`: from an untrusted repository.
 `needs-auth`: the user has to sign in."""
@@ -31,7 +41,6 @@ ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-aut
 _LOG_LINES = 200
 _STATUS_TEXTS = (FAILED_REQUEST, "Not Found")
 """The library's messages for an HTTP error status. Ours name the status."""
-T = TypeVar("T")
 
 
 @frozen
@@ -215,18 +224,28 @@ class McpServer:
         signal: AbortSignal | None = None,
     ) -> McpResult:
         """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was notified."""
-        seconds = self.config.timeout or self._limits.call_seconds
-        return await self._retry_if_expired(
-            lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(CallProgress(progress, total, plain_line(message or "")))
+
+        result: McpResult = await self._request(
+            lambda client: client.call_tool(tool, dict(arguments), progress_callback=report),
+            signal,
+            self.config.timeout,
         )
+        return result
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
-        return await self._retry_if_expired(lambda connection: connection.read(uri, signal), signal)
+        content: tuple[McpContent, ...] = await self._request(lambda client: client.read_resource(uri), signal)
+        return content
 
     async def prompt(
         self, name: str, arguments: Mapping[str, str], signal: AbortSignal | None = None
     ) -> tuple[PromptMessage, ...]:
-        return await self._retry_if_expired(lambda connection: connection.prompt(name, arguments, signal), signal)
+        messages: tuple[PromptMessage, ...] = await self._request(
+            lambda client: client.get_prompt(name, dict(arguments)), signal
+        )
+        return messages
 
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
@@ -238,11 +257,16 @@ class McpServer:
             else ()
         )
 
-    async def _retry_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
-        """Repeat a call in a new session if the server forgot the old one, because then it was not executed."""
-        connection = self._require_connection()
+    async def _request(
+        self,
+        make: Callable[[Client], Coroutine[Any, Any, Any]],
+        signal: AbortSignal | None,
+        seconds: float | None = None,
+    ) -> Any:
+        """Send a request; again in a new session if the server forgot the old one, because then it was not executed."""
+        connection, seconds = self._require_connection(), seconds or self._limits.call_seconds
         try:
-            return await work(connection)
+            return await connection.request(make, seconds, signal)
         except SessionExpired:
 
             def lacks_connection() -> bool:
@@ -253,7 +277,7 @@ class McpServer:
                 await (signal or AbortSignal()).run(waiting)
             except TimeoutError:
                 raise McpFailure(f"{self.name}: session expired, and there is no new one yet.") from None
-            return await work(self._require_connection())
+            return await self._require_connection().request(make, seconds, signal)
         except McpFailure as failure:
             if self._authorization is not None and (problem := self._authorization.scope_problem()):
                 raise McpFailure(f"{self.name}: {problem}") from failure
@@ -374,13 +398,13 @@ class McpServer:
             from agentcli.mcp.http_transport import http_transport
 
             auth = self._authorization.begin() if self._authorization is not None else None
-            return ReadTransport(await http_transport(config, around, auth, reader, link, self._limits), reader, link)
+            return read_transport(await http_transport(config, around, auth, reader, link, self._limits), reader, link)
         command = server_command(
             config.command, config.args, cwd=around.cwd, environ=around.environ, given=config.env, working_dirs=dirs
         )
         environ = server_environment(around.environ, config.env, dirs)
         program = StdioTransport(command, around.cwd, environ, reader, link, self._limits)
-        return ReadTransport(program, reader, link)
+        return read_transport(program, reader, link)
 
     @property
     def _probes(self) -> bool:

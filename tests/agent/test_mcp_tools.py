@@ -12,8 +12,9 @@ from agentcli.agent.mcp.tools import MAX_DESCRIPTION, McpTool, sendable_schema
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import ImageBlock, Json
 from agentcli.core.permission import Need
-from agentcli.mcp.connection import McpFailure, OnProgress
+from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import CallProgress, McpContent, McpResult, ToolOffer
+from agentcli.mcp.server import OnProgress
 from tests.support.mcp_fakes import FakeServer, text_result, tool_offer
 from tests.support.mcp_server import PIXEL
 from tests.support.virtual import run_virtual

@@ -8,9 +8,8 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
-from agentcli.mcp.connection import OnProgress
 from agentcli.mcp.protocol import McpContent, McpResult, ResourceOffer, ServerOffers, ServerRequests, ToolOffer
-from agentcli.mcp.server import McpServer, ServerState
+from agentcli.mcp.server import McpServer, OnProgress, ServerState
 from agentcli.mcp.servers import McpServers
 
 Answer = Callable[[str, Json, OnProgress], Awaitable[McpResult]]
