@@ -6,14 +6,13 @@ from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.aio import Merge, Outlet, cancel_and_wait, in_thread, start_task, wait_uncancelled
 from tests.support.own_loop import start_tasks_eagerly
-from tests.support.virtual import VirtualLoop, run_virtual
+from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.virtual
 
@@ -46,24 +45,6 @@ def test_items_of_several_producers_arrive_as_they_happen() -> None:
         return [item async for item in merge]
 
     assert run_virtual(main) == ["a0", "b0", "a1", "b1", "a2", "b2"]
-
-
-def test_a_producer_may_be_added_while_the_consumer_iterates() -> None:
-    async def main() -> list[int]:
-        merge: Merge[int] = Merge()
-
-        async def produce(n: int) -> None:
-            await merge.put(n)
-
-        merge.start(produce(1))
-        seen = []
-        async for item in merge:
-            seen.append(item)
-            if item < 4:
-                merge.start(produce(item + 1))
-        return seen
-
-    assert run_virtual(main) == [1, 2, 3, 4]
 
 
 def test_a_slow_consumer_slows_the_producer() -> None:
@@ -222,33 +203,6 @@ def test_a_wait_ends_with_its_futures_however_often_it_is_cancelled(cancelled: s
     run_virtual(main)
 
 
-@pytest.mark.parametrize("wait", [wait_uncancelled, cancel_and_wait])
-async def test_a_wait_in_a_cancelled_scope_of_anyio_ends_with_its_futures(wait: object) -> None:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    released = loop.create_future()
-
-    async def slow_to_end() -> None:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(100)
-        await released
-
-    slow = loop.create_task(slow_to_end())
-    await asyncio.sleep(0)
-    loop.act_at[loop.steps + 10] = lambda: released.set_result(None)
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        if wait is wait_uncancelled:
-            slow.cancel()
-        await wait([slow])  # type: ignore[operator]
-    assert scope.cancelled_caught
-    assert slow.done()
-    assert not slow.cancelled()
-
-
-# --------------------------------------------------------------------------------------------------------- outlets
-
-
 async def emit_numbers(outlet: Outlet[int], log: list[str]) -> None:
     try:
         for number in range(3):
@@ -301,22 +255,5 @@ def test_an_outlet_passes_on_errors_cancellation_and_items_of_others() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    asyncio.run(main())
-
-
-def test_outlets_can_be_nested() -> None:
-    async def main() -> None:
-        outer, inner = Outlet[str](), Outlet[str]()
-
-        async def emit_both() -> None:
-            await inner.emit("inner")
-            await outer.emit("outer")
-
-        async def work() -> None:
-            async for item in inner.deliver(emit_both()):
-                await outer.emit(f"from {item}")
-
-        assert [item async for item in outer.deliver(work())] == ["from inner", "outer"]
 
     asyncio.run(main())

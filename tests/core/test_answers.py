@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from agentcli.core.messages import (
-    COPY_OF,
     EXTENDS_ANSWER,
     Message,
     Origin,
@@ -23,17 +22,6 @@ def test_pieces_of_a_continued_reply_are_one_answer(reason: str) -> None:
     asked = user_message("Go on.", "r", Origin.RECOVERY)
     log = [said("The quick bro", reason), asked, said("wn fox "), said("Another.")]
     assert answers(log) == ["The quick brown fox ", "Another."]
-
-
-def test_a_compaction_in_between_does_not_end_the_answer() -> None:
-    boundary = Message("user", (), "b", Origin.BOUNDARY)
-    log = [said("One, ", "max_tokens"), boundary, said("One, ", "max_tokens", **{COPY_OF: "x"}), said("two.")]
-    assert answers(log) == ["One, two."]
-
-
-@pytest.mark.parametrize("origin", [Origin.PROMPT, Origin.QUEUED])
-def test_a_prompt_ends_an_answer_that_was_never_continued(origin: Origin) -> None:
-    assert answers([said("Half", "max_tokens"), user_message("new", "p", origin), said("Else.")]) == ["Half", "Else."]
 
 
 def test_a_cut_reply_with_a_call_is_an_answer_of_its_own() -> None:

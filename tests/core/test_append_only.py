@@ -17,13 +17,6 @@ def test_a_growing_sequence_is_like_a_tuple(first: list[int], more: list[int], s
     assert [made[place] for place in range(-len(like), len(like))] == [*like, *like]
 
 
-def test_a_shorter_one_stays_as_it_was() -> None:
-    short = AppendOnly("ab")
-    long = short.adding("c", "d")
-    assert (short, long, long.first(3)) == (("a", "b"), ("a", "b", "c", "d"), ("a", "b", "c"))
-    assert short.to_tuple() == ("a", "b")
-
-
 def test_two_that_grow_from_one_do_not_disturb_each_other() -> None:
     base = AppendOnly("ab")
     one, other = base.adding("c"), base.adding("x", "y")
@@ -32,13 +25,6 @@ def test_two_that_grow_from_one_do_not_disturb_each_other() -> None:
     assert base.begins(one)
     assert base.begins(other)
     assert not one.begins(other)
-
-
-def test_what_is_there_already_is_shared() -> None:
-    base = AppendOnly("ab")
-    longer = base.adding("c", "d")
-    assert base.adding("c").shared_with(longer) == 3
-    assert base.adding("c", "d", "e").begins(longer.adding("e"))
 
 
 def test_each_item_is_read_once_and_all_again_in_another_sequence() -> None:

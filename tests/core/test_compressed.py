@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-import pytest
-
-from agentcli.core.compressed import Compressed, compress
+from agentcli.core.compressed import compress
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -67,31 +65,3 @@ def test_a_value_packed_beside_a_similar_text_reads_as_before(similar: str) -> N
 @each_row("value", ["short", {"of": "kinds", "that": object()}, ["x" * 5_000, {1, 2}, lambda: 0]])
 def test_what_is_small_or_cannot_be_packed_stays(value: object) -> None:
     assert compress(value)[0] is None
-
-
-def test_short_blocks_stay_as_they_are() -> None:
-    block = TextBlock("short")
-
-    assert compress_block(block) == 0
-    assert not isinstance(TextBlock.__dict__["text"]._slot.__get__(block), Compressed)
-
-
-@pytest.mark.parametrize("text", ["", "x" * 999_999])
-def test_matching_by_position_reads_a_packed_text(text: str) -> None:
-    block = TextBlock(text)
-    compress_block(block)
-
-    match block:
-        case TextBlock(found, citations):
-            assert (found, citations) == (text, ())
-
-
-def test_large_values_are_packed_at_a_level_that_is_quick_for_any_text() -> None:
-    def effort(value: str) -> int:
-        """As the header of zlib data has it: 1 for the levels 2 to 5, 2 for level 6."""
-        packed, _size = compress(value)
-        assert packed is not None
-        return packed._data[1] >> 6
-
-    assert effort("word " * 1_000) == 2
-    assert effort("word " * 100_000) == 1

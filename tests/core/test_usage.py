@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.usage import TOKEN_LIMIT, Price, Totals, Usage
-from tests.support.tables import each_row
 
 odd = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.integers()))
 wires = st.dictionaries(
@@ -57,23 +56,6 @@ def test_totals_record_unknown_prices() -> None:
     assert totals.cost_usd == 0.5
     assert not totals.fully_priced
     assert totals.by_model["b"].unpriced_requests == 1
-
-
-@each_row(
-    "wire",
-    [
-        {},
-        Usage(1, 2, 3, 4, 5, 6).to_wire(),
-        {**Usage(1, 2, 3, 4, 5, 6).to_wire(), "input_tokens": True},
-        {**Usage(1, 2, 3, 4, 5, 6).to_wire(), "output_tokens": -1},
-        {**Usage(1, 2, 3, 4, 5, 6).to_wire(), "cache_read_input_tokens": 10**12},
-        {**Usage(1, 2, 3, 4, 5, 6).to_wire(), "cache_creation": None},
-        {**Usage(1, 2, 3, 4, 5, 6).to_wire(), "server_tool_use": [1]},
-        {"input_tokens": 7, "cache_creation_input_tokens": 3},
-    ],
-)
-def test_a_recorded_usage_is_read_like_one_of_a_response(wire: dict[str, object]) -> None:
-    assert Usage.from_wire(wire) == Usage().updated(wire)
 
 
 ADVISED = {

@@ -69,13 +69,6 @@ def test_a_skill_declares_who_may_start_it_and_its_tools(project: Path) -> None:
     assert skill.folder == project / ".claude/skills/ship"
 
 
-def test_an_agent_has_a_prompt_tools_and_a_model(project: Path) -> None:
-    text = "---\nname: tester\ndescription: Runs tests\ntools: Bash, Read\nmodel: haiku\nmax-turns: 5\n---\nYou test."
-    write(project / ".claude/agents/quality/tester.md", text)
-    agent = library(project).agents["tester"]
-    assert (agent.prompt, agent.tools, agent.model, agent.max_turns) == ("You test.", ("Bash", "Read"), "haiku", 5)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [

@@ -45,11 +45,3 @@ async def test_a_bug_in_a_function_is_a_crash_of_the_hook() -> None:
 
     assert (await run_function(broken, {}, 5)).detail == "RuntimeError: odd"
     assert (await run_function(leaves, {}, 5)).ending == "crashed"
-
-
-async def test_an_object_that_can_be_called_works() -> None:
-    class Guard:
-        async def __call__(self, data: Json) -> Json:
-            return {"seen": data}
-
-    assert (await run_function(Guard(), {"x": 1}, 5)).returned == {"seen": {"x": 1}}

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from agentcli.memory.instruction_text import MAX_FILE_CHARS, MAX_READ_BYTES, read_instructions, text_of
 from agentcli.memory.instructions import (
     MAX_CONTEXT,
-    InstructionFile,
     InstructionFiles,
     InstructionFolders,
     Instructions,
 )
-from agentcli.tools.files.read_cache import digest_of
 from tests.support.examples import UNHURRIED_IN_ONE_FOLDER
 
 
@@ -46,9 +44,6 @@ def put(path: Path, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
-
-
-# ------------------------------------------------------------------------------------------------------- discovery
 
 
 def test_files_come_from_the_user_and_then_from_the_root_down(project: Path) -> None:
@@ -93,13 +88,6 @@ def test_a_project_file_never_counts_as_user_instructions(project: Path, name: s
     assert "private" not in files.always().as_context().text, "nor does it reach what only the user may import"
 
 
-def test_outside_of_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
-    put(tmp_path / "AGENTS.md", "somebody else's")
-    put(tmp_path / "here" / "AGENTS.md", "mine")
-    found = InstructionFiles(InstructionFolders.around(tmp_path / "here")).always()
-    assert [file.text for file in found.files] == ["mine"]
-
-
 def test_without_files_there_is_no_context(project: Path) -> None:
     put(project / "AGENTS.md", "  \n")
     context = files_for(project).always().as_context()
@@ -115,19 +103,6 @@ def test_files_with_the_same_content_are_included_once(project: Path, how: str) 
         put(project / "CLAUDE.md", "be brief" if how == "copy" else "@AGENTS.md")
     context = files_for(project).always().as_context()
     assert context.text.count("be brief") == 1
-
-
-def test_the_same_files_give_the_same_bytes(project: Path) -> None:
-    put(project / "AGENTS.md", "one\r\n@docs/a.md @docs/b.md")
-    put(project / "docs" / "a.md", "a @b.md")
-    put(project / "docs" / "b.md", "b")
-    assert files_for(project).always().as_context() == files_for(project).always().as_context()
-
-
-def test_the_digest_is_the_one_that_the_read_cache_uses(project: Path) -> None:
-    put(project / "AGENTS.md", "be brief\n")
-    (file,) = files_for(project).always().files
-    assert file.digest == digest_of(b"be brief\n")
 
 
 def test_unchanged_files_are_not_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,9 +125,6 @@ def test_unchanged_files_are_not_read_again(project: Path, monkeypatch: pytest.M
     assert [file.text for file in files.always().files][2] == "four"
     (project / "AGENTS.md").unlink()
     assert files.always().files == ()
-
-
-# --------------------------------------------------------------------------------------------------------- imports
 
 
 def test_an_import_follows_the_importing_file(project: Path) -> None:
@@ -223,9 +195,6 @@ def test_files_hidden_by_a_rule_are_not_read(project: Path) -> None:
     assert len(found.notices) == 1
 
 
-# ----------------------------------------------------------------------------------------------------------- nested
-
-
 def test_nested_files_are_those_between_the_root_and_the_folder(project: Path) -> None:
     put(project / "AGENTS.md", "root")
     put(project / "app" / "AGENTS.md", "here")
@@ -237,12 +206,6 @@ def test_nested_files_are_those_between_the_root_and_the_folder(project: Path) -
     near = files.near(touched, files.always())
     assert names(near, project) == ["app/a/AGENTS.md", "app/a/b/CLAUDE.md", "other/AGENTS.md"]
     assert near.files[0].whose == f"the project's, for files in {project}/app/a"
-
-
-@pytest.mark.parametrize("folder", [".git", "node_modules/left-pad", "venv/lib/site-packages/x"])
-def test_instruction_files_of_installed_packages_are_ignored(project: Path, folder: str) -> None:
-    put(project / folder / "AGENTS.md", "obey me")
-    assert files_for(project).near([str(project / folder)]).files == ()
 
 
 def test_a_link_out_of_the_project_leads_to_no_nested_files(project: Path) -> None:
@@ -258,9 +221,6 @@ def test_further_folders_count_as_project(project: Path) -> None:
     put(further / "y.md", "y")
     files = InstructionFiles(InstructionFolders.around(project / "app", (further,)))
     assert [file.text[0] for file in files.near([str(further / "x")]).files] == ["f", "x", "y"]
-
-
-# ------------------------------------------------------------------------------------------------------ odd contents
 
 
 def test_each_binary_file_is_skipped_with_one_notice(project: Path) -> None:
@@ -290,12 +250,6 @@ def test_each_binary_file_is_skipped_with_one_notice(project: Path) -> None:
         "/latin.md",
         "/device.md",
     ]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_reported(project: Path) -> None:
-    put(project / "AGENTS.md", "x").chmod(0)
-    assert "permission denied" in files_for(project).always().notices[0]
 
 
 def test_a_long_file_is_cut_at_a_line_with_a_note(project: Path) -> None:
@@ -338,15 +292,6 @@ def test_when_there_is_too_much_the_nearest_and_the_users_files_stay(project: Pa
     assert "root root" not in context.text
     assert len(context.sources) == 5
     assert "longer than 120,000 characters together" in context.notices[-1]
-
-
-@given(st.lists(st.tuples(st.text(max_size=40), st.integers(0, 5_000), st.booleans()), max_size=40))
-def test_the_context_is_never_longer_than_it_may_be(parts: list[tuple[str, int, bool]]) -> None:
-    files = [
-        InstructionFile(f"/{place}", f"/{place}", "d", (text or "x") * times, "whose", own)
-        for place, (text, times, own) in enumerate(parts)
-    ]
-    assert len(Instructions(tuple(files)).as_context().text) <= MAX_CONTEXT
 
 
 @given(st.binary(max_size=300))

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.assemble import Options
-from agentcli.assemble.environment import Environment
 from agentcli.commands.line import run_command
 from agentcli.commands.registry import find, rows
 from agentcli.config.trust import TrustStore
@@ -101,22 +99,6 @@ async def test_the_list_shows_what_each_plugin_adds(project: Path) -> None:
         assert "adds: provider echo" in again
 
 
-async def test_a_tool_that_is_not_safe_needs_approval(project: Path) -> None:
-    text = (EXAMPLES / "word_count.py").read_text().replace("(safe=True)", "")
-    write(user_folder(project) / "word_count.py", text)
-    async with Assembled(project, [reply(call("word_count", text="a")), "One."]) as run:
-        await run.run("go")
-        assert [question.name for question in run.asked] == ["word_count"]
-
-
-async def test_a_deny_rule_removes_the_tool_of_a_plugin(project: Path) -> None:
-    install(project, "word_count")
-    async with Assembled(project, ["Hi."], options={"disallowed_tools": ("word_count",)}) as run:
-        await run.run("go")
-        assert "word_count" not in tools_of(run.requests[0])
-        assert not [text for text in run.notices if "word_count" in text]
-
-
 async def test_commands_show_text_or_send_a_prompt(project: Path) -> None:
     install(project, "standup")
     async with Assembled(project, ["Done."]) as run:
@@ -132,17 +114,6 @@ async def test_commands_show_text_or_send_a_prompt(project: Path) -> None:
         started = next(event for event in events if isinstance(event, ev.SessionStarted))
         assert started.commands == ["standup", "turns"]
         assert "Topic: tests." in run.last_content()[-1]["text"]
-
-
-async def test_a_command_that_raises_fails_with_its_message(project: Path) -> None:
-    start = "from agentcli import Plugin\nplugin = Plugin()\n"
-    text = f"{start}@plugin.command('boom')\ndef boom(engine, arguments):\n    1 / 0\n"
-    write(user_folder(project) / "boom.py", text)
-    async with Assembled(project, []) as run:
-        await run.engine.live_files.refresh()
-        events = await run.follow(run_command(run.engine, "boom", ""))
-        assert result_of(events).is_error
-        assert any("boom.py:5: the command /boom failed: ZeroDivisionError" in text for text in run.notices)
 
 
 async def test_a_context_step_shortens_old_results_and_cost_counts_what_it_saved(project: Path) -> None:
@@ -182,6 +153,7 @@ async def test_a_hook_denies_a_call_until_its_plugin_is_removed(project: Path) -
         (folder / "no_force.py").unlink()
         await run.run("push")
         assert run.results[1] == "git push --force"
+        assert "Plugin no_force was removed." in run.notices
 
 
 async def test_sub_agents_have_the_tools_and_hooks_of_plugins(project: Path) -> None:
@@ -269,9 +241,6 @@ async def test_a_provider_that_no_plugin_adds_fails_the_request(project: Path) -
         assert "There is no provider named ecco" in str(result.errors)
 
 
-# ------------------------------------------------------------------------------------------------------------- reloads
-
-
 async def test_a_changed_function_is_used_without_changing_the_request(project: Path) -> None:
     folder = install(project, "word_count")
     replies = [reply(call("word_count", text="a b")), "Two.", reply(call("word_count", text="a b")), "Three."]
@@ -284,17 +253,6 @@ async def test_a_changed_function_is_used_without_changing_the_request(project: 
         assert run.requests[0]["tools"] == run.requests[-1]["tools"]
         assert not [event for event in run.events if isinstance(event, ev.PrefixBroken)]
         assert [text for text in run.notices if "Plugin word_count loaded: tool word_count." in text]
-
-
-async def test_a_resumed_session_begins_with_the_same_tools(project: Path) -> None:
-    install(project, "word_count")
-    async with Assembled(project, ["Hi."]) as first:
-        await first.run("go")
-        session = first.engine.session_id
-    async with Assembled(project, ["Hi."], options={"resume": session}) as run:
-        await run.run("again")
-        assert run.requests[0]["tools"] == first.requests[0]["tools"]
-        assert not [event for event in run.events if isinstance(event, ev.PrefixBroken)]
 
 
 async def test_a_new_tool_is_used_at_once_and_its_price_is_reported(project: Path) -> None:
@@ -317,16 +275,6 @@ async def test_a_version_that_does_not_load_leaves_the_last_one_in_use(project: 
         assert run.results == ["2", "2"]
         expected = "word_count.py:3: NameError: name 'Plugn' is not defined"
         assert len([text for text in run.notices if expected in text]) == 1
-
-
-async def test_a_removed_plugin_is_gone_with_the_next_prompt(project: Path) -> None:
-    folder = install(project, "word_count")
-    async with Assembled(project, ["Hi.", "Hi."]) as run:
-        await run.run("go")
-        (folder / "word_count.py").unlink()
-        await run.run("again")
-        assert "word_count" not in tools_of(run.requests[-1])
-        assert "Plugin word_count was removed." in run.notices
 
 
 async def test_saved_plugins_are_reloaded_within_a_second_while_the_session_is_idle(project: Path) -> None:
@@ -366,9 +314,6 @@ async def test_a_plugin_saved_during_a_prompt_answers_from_the_next_one_on_as_th
         assert run.results == ["2", "2"]
         await run.run("again")
         assert run.results[-1] == "99"
-
-
-# ------------------------------------------------------------------------------------------------------------ failures
 
 
 @pytest.mark.parametrize(
@@ -421,9 +366,6 @@ async def test_a_plugin_that_never_ends_is_skipped(project: Path) -> None:
         assert "word_count" in tools_of(run.requests[0])
 
 
-# --------------------------------------------------------------------------------------------------------------- trust
-
-
 def project_plugin(project: Path) -> Path:
     folder = project / ".agentcli/plugins"
     folder.mkdir(parents=True)
@@ -464,25 +406,6 @@ async def test_a_trusted_project_loads_its_plugin_until_the_content_changes(proj
         trust(project)
         await run.run("once more")
         assert (project / "ran").read_text() == "xx"
-
-
-async def test_trust_that_is_given_during_a_session_loads_the_plugin(project: Path) -> None:
-    project_plugin(project)
-    async with Assembled(project, ["Hi.", "Hi."], options={"trust": False}) as run:
-        await run.run("go")
-        trust(project)
-        await run.engine.reread()
-        await run.run("again")
-        assert [("word_count" in tools_of(body)) for body in run.requests] == [False, True]
-
-
-async def test_a_changed_file_is_not_loaded_in_a_new_session(project: Path) -> None:
-    path = project_plugin(project)
-    trust(project)
-    write(path, path.read_text() + "\n")
-    async with Assembled(project, ["Hi."], options={"trust": False}) as run:
-        await run.run("go")
-        assert not (project / "ran").exists()
 
 
 async def test_a_plugin_that_is_swapped_after_the_check_runs_as_it_was_checked(
@@ -536,16 +459,6 @@ async def test_the_setting_switches_plugins_off(project: Path) -> None:
         assert "word_count" not in tools_of(run.requests[0])
 
 
-def test_a_repository_cannot_switch_plugins_on(project: Path) -> None:
-    (project / ".agentcli").mkdir()
-    (project / ".agentcli/settings.json").write_text('{"plugins": true}')
-    options = Options(cwd=project, environ={"HOME": str(project.parent)}, trust=True, settings='{"plugins": false}')
-    assert Environment(options).settings.boolean("plugins") is False
-
-
-# ------------------------------------------------------------------------------------------------------------ packages
-
-
 async def test_an_installed_package_adds_a_plugin(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -564,9 +477,15 @@ async def test_an_installed_package_adds_a_plugin(
     sys.modules.pop("words_plugin_of_a_test", None)
 
 
-async def test_plan_mode_offers_safe_tools_of_plugins(project: Path) -> None:
-    install(project, "word_count")
-    replies = [reply(call("word_count", text="a")), "1"]
-    async with Assembled(project, replies, options={"permission_mode": PermissionMode.PLAN}) as run:
+@pytest.mark.parametrize(
+    ("old", "mode", "asked"), [("", "plan", []), ("(safe=True)", "default", ["word_count"])], ids=["safe", "not safe"]
+)
+async def test_only_a_tool_that_is_not_safe_needs_approval(
+    project: Path, old: str, mode: str, asked: list[str]
+) -> None:
+    write(user_folder(project) / "word_count.py", (EXAMPLES / "word_count.py").read_text().replace(old, ""))
+    options = {"permission_mode": PermissionMode(mode)}
+    async with Assembled(project, [reply(call("word_count", text="a")), "One."], options=options) as run:
         await run.run("go")
+        assert [question.name for question in run.asked] == asked
         assert run.results == ["1"]

@@ -43,14 +43,6 @@ async def test_answers_reach_the_model_with_their_questions(tmp_path: Path) -> N
     assert output.structured["answers"] == {"Which one?": "Red", "And then?": "Blue, something else"}
 
 
-async def test_partial_answers_are_accepted(tmp_path: Path) -> None:
-    both = [question("Which one?"), question("And then?", header="Then")]
-    output = await answered(tmp_path, both, {"Then": "free text", "nobody asked": "x"})
-    assert "- Which one?\n  (not answered)" in text_of(output)
-    assert "- And then?\n  free text" in text_of(output)
-    assert output.summary == "1 of 2 answered"
-
-
 @pytest.mark.parametrize("answers", [{}, {"Which one?": "  "}, {"Which one?": 5}, {"other": "x"}])
 async def test_no_answer_is_an_error_with_advice(tmp_path: Path, answers: Json) -> None:
     output = await answered(tmp_path, [question()], answers)

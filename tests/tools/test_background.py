@@ -148,12 +148,6 @@ async def test_the_number_of_background_commands_is_limited(tmp_path: Path, monk
         assert (ended.is_error, ended.summary) == (True, "timed out after 0.1 s")
 
 
-async def test_without_a_session_there_is_no_background(tmp_path: Path) -> None:
-    context = context_in(tmp_path)
-    assert (await run(Bash(), context, command="true", run_in_background=True)).is_error
-    assert "There are none" in str(BashOutput().check({"bash_id": "bash_1"}, context))
-
-
 async def test_an_unfinished_line_is_shown_too(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -260,19 +254,6 @@ async def test_the_end_of_a_session_ends_everything_at_the_same_time(tmp_path: P
     assert not any(alive(pid) for pid in pids)
 
 
-async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with session(tmp_path) as context:
-            await run(Bash(), context, command="echo x; sleep 100", run_in_background=True)
-            await run(Bash(), context, command="true", run_in_background=True)
-            await run(Bash(), context, command="sleep 100", timeout=50)
-
-    await work()
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    await work()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
 @ON_LINUX
 async def test_a_daemon_ends_with_its_command(tmp_path: Path) -> None:
     command = f"setsid bash -c 'echo $$ > {tmp_path}/pid; sleep 100' > /dev/null 2>&1 & cat <(echo said)"
@@ -324,15 +305,6 @@ async def test_a_daemon_ends_when_its_command_is_cancelled_during_its_start(
     with pytest.raises(asyncio.CancelledError):
         await task
     await until(lambda: not alive(pids[0]))
-
-
-@ON_LINUX
-async def test_a_daemon_of_a_background_command_ends_with_the_session(tmp_path: Path) -> None:
-    command = f"setsid bash -c 'echo $$ > {tmp_path}/pid; sleep 100' & sleep 100"
-    async with session(tmp_path) as context:
-        await run(Bash(), context, command=command, run_in_background=True)
-        pid = await pid_in(tmp_path / "pid")
-    assert not alive(pid)
 
 
 PROGRAM = """

@@ -39,9 +39,6 @@ def test_a_path_in_the_root_folder_has_one_slash_in_front(given: str) -> None:
     assert absolute_path(given, context_in(Path("/"))) == "/etc/hosts"
 
 
-# ------------------------------------------------------------------------------------------------------------ Read
-
-
 async def test_lines_are_numbered(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n\nfour")
     output = await run(Read(), context, file_path="a.txt")
@@ -61,13 +58,6 @@ async def test_a_long_file_is_cut_at_two_thousand_lines(context: ToolContext, tm
     (tmp_path / "a.txt").write_text("x\n" * 3000)
     text = text_of(await run(Read(), context, file_path="a.txt"))
     assert "lines 1–2,000 of 3,000. Continue with offset 2001." in text
-
-
-async def test_wide_files_are_cut_before_they_fill_the_conversation(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(("y" * 1500 + "\n") * 500)
-    text = text_of(await run(Read(), context, file_path="a.txt"))
-    assert len(text) < 50_000
-    assert "Continue with offset" in text
 
 
 async def test_a_long_line_is_cut_with_a_note(context: ToolContext, tmp_path: Path) -> None:
@@ -135,9 +125,6 @@ async def test_a_home_path_is_expanded(tmp_path: Path) -> None:
     assert text_of(await run(Read(), context, file_path="~/a.txt")) == "1\tx"
 
 
-# ----------------------------------------------------------------------------------------------------------- Write
-
-
 async def test_a_new_file_is_created_with_its_folders(context: ToolContext, tmp_path: Path) -> None:
     output = await run(Write(), context, file_path="a/b/c.txt", content="one\ntwo\n")
     assert (tmp_path / "a/b/c.txt").read_text() == "one\ntwo\n"
@@ -163,15 +150,6 @@ async def test_an_existing_file_must_have_been_read(context: ToolContext, tmp_pa
     assert not (await run(Write(), context, file_path="a.txt", content="newer")).is_error, "what was written is known"
 
 
-async def test_a_file_read_in_part_is_not_replaced_whole(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("1\n2\n3\n")
-    await run(Read(), context, file_path="a.txt", limit=1)
-    assert "Only a part" in text_of(await run(Write(), context, file_path="a.txt", content="new"))
-    await run(Read(), context, file_path="a.txt")
-    await run(Read(), context, file_path="a.txt", limit=1)
-    assert not (await run(Write(), context, file_path="a.txt", content="new")).is_error
-
-
 async def test_a_change_in_the_same_second_is_noticed_by_content(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
@@ -183,25 +161,6 @@ async def test_a_change_in_the_same_second_is_noticed_by_content(context: ToolCo
         refused = await run(tool, context, file_path="a.txt", **more)
         assert "has changed since it was read" in text_of(refused)
     assert path.read_text() == "two"
-
-
-async def test_mode_line_endings_and_byte_order_mark_are_kept(context: ToolContext, tmp_path: Path) -> None:
-    path = tmp_path / "a.sh"
-    path.write_bytes(codecs.BOM_UTF8 + b"a\r\nb\r\n")
-    path.chmod(0o750)
-    await run(Read(), context, file_path="a.sh")
-    await run(Write(), context, file_path="a.sh", content="c\nd\n")
-    assert path.read_bytes() == codecs.BOM_UTF8 + b"c\r\nd\r\n"
-    assert path.stat().st_mode & 0o777 == 0o750
-
-
-async def test_a_link_stays_a_link_and_its_target_is_written(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "target.txt").write_text("old")
-    (tmp_path / "link.txt").symlink_to("target.txt")
-    await run(Read(), context, file_path="link.txt")
-    await run(Write(), context, file_path="link.txt", content="new")
-    assert (tmp_path / "link.txt").is_symlink()
-    assert (tmp_path / "target.txt").read_text() == "new"
 
 
 async def test_a_read_only_file_is_an_error_and_untouched(context: ToolContext, tmp_path: Path) -> None:
@@ -219,41 +178,6 @@ async def test_writing_onto_a_directory_or_through_a_file_is_an_error(context: T
     (tmp_path / "file").write_text("x")
     assert "is a directory" in text_of(await run(Write(), context, file_path="folder", content="x"))
     assert (await run(Write(), context, file_path="file/below", content="x")).is_error
-
-
-# ------------------------------------------------------------------------------------------------------------ Edit
-
-
-async def test_an_edit_replaces_a_unique_piece(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("def a():\n    return 1\n")
-    output = await read_then_edit(context, "a.py", "return 1", "return 2")
-    assert (tmp_path / "a.py").read_text() == "def a():\n    return 2\n"
-    assert text_of(output) == "Edited a.py at line 2."
-    assert output.display["diff"] == "@@ -1,2 +1,2 @@\n def a():\n-    return 1\n+    return 2"
-
-
-async def test_several_matches_list_their_lines(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("x\ny\nx\nx\n")
-    output = await read_then_edit(context, "a.txt", "x", "z")
-    assert "occurs 3 times in a.txt: lines 1, 3, 4." in text_of(output)
-    every = await read_then_edit(context, "a.txt", "x", "z", replace_all=True)
-    assert text_of(every) == "Edited a.txt in 3 places."
-    assert (tmp_path / "a.txt").read_text() == "z\ny\nz\nz\n"
-
-
-async def test_characters_that_the_encoding_lacks_are_refused(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9")
-    output = await read_then_edit(context, "a.txt", "caf", "日本")
-    assert "Latin-1, which lacks some characters" in text_of(output)
-    assert (tmp_path / "a.txt").read_bytes() == b"caf\xe9"
-
-
-async def test_an_undecodable_file_is_not_edited(context: ToolContext, tmp_path: Path) -> None:
-    data = b"a\x81\x00b"
-    (tmp_path / "a.bin").write_bytes(data)
-    context.read_cache.note(os.path.realpath(tmp_path / "a.bin"), data)
-    output = await run(Edit(), context, file_path="a.bin", old_string="a", new_string="b")
-    assert "would damage it" in text_of(output)
 
 
 async def test_a_file_that_vanished_is_an_error(context: ToolContext, tmp_path: Path) -> None:

@@ -158,14 +158,6 @@ def test_only_a_safe_function_runs_without_a_question(tmp_path: Path) -> None:
     assert describe.needs({}, context)[0].kind == "other"
 
 
-def test_a_decorated_function_can_still_be_called() -> None:
-    @tool
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    assert add(1, 2) == 3
-
-
 def test_a_type_without_a_json_form_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="no JSON form"):
 

@@ -108,15 +108,6 @@ def _steps_to_end(search: PathSearch) -> int:
     return steps
 
 
-def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
-    index = PathIndex(some_paths(10_000))
-    assert index.start("billing/order").covered is None
-    index.search("billing/or")
-    assert index.start("billing/orde").covered
-    index.add(["billing/order.py"])
-    assert index.search("billing/orde")[0].path == "billing/order.py", "what was added later is searched too"
-
-
 def test_paths_take_hardly_more_memory_than_their_characters() -> None:
     paths = some_paths(10_000)
     assert PathIndex(paths).size < sum(map(len, paths)) * 1.1
@@ -128,12 +119,6 @@ def test_a_full_index_takes_no_more_files(monkeypatch: pytest.MonkeyPatch) -> No
     assert listing.take(b"/work/a.py\0")
     assert not listing.take(b"/work/b/c.py\0/work/b/d.py\0")
     assert {match.path for match in listing.index.search("")} == {"a.py", "b/", "b/c.py", "b/d.py"}
-
-
-def test_folders_are_found_with_a_slash() -> None:
-    assert with_folders(["a/b/c.py", "d.py"]) == {"a/", "a/b/", "a/b/c.py", "d.py"}
-    index = PathIndex(with_folders(["a/tools/c.py", "a/tools/d.py"]))
-    assert index.search("tools")[0].path == "a/tools/"
 
 
 def test_an_empty_query_lists_the_shortest_and_odd_queries_find_nothing() -> None:

@@ -191,14 +191,6 @@ async def test_a_progress_bar_replaces_its_row_and_an_erased_one_goes() -> None:
     assert await fresh(b"\x08\x08") == "\rtype"  # as at the end: one character for a row of backspaces
 
 
-@pytest.mark.parametrize("size", [1, 50, 4_000])
-async def test_a_long_progress_bar_leaves_only_its_last_state(size: int) -> None:
-    states = [f"\r{'#' * 60} {number:4} of 200" for number in range(201)]
-    data = "".join(["begun\n", *states, "\ndone\n"]).encode()
-    pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert (await collected(pieces)).text() == f"begun\n{states[-1][1:]}\ndone\n"
-
-
 async def test_the_row_before_output_that_was_left_out_is_replaced_and_all_line_breaks_are_counted() -> None:
     output = CollectedOutput(None, "")
     await output.add(b"half a row")
@@ -210,13 +202,3 @@ async def test_the_row_before_output_that_was_left_out_is_replaced_and_all_line_
     assert len(shown) <= 4_001
     assert output.line_breaks == 12_000
     assert output.fresh() == ""
-
-
-@pytest.mark.parametrize("end", [b"", b"and no line end"])
-async def test_lines_that_are_left_out_are_counted(end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_module, "FILE_LIMIT", 100_000)
-    output = await collected([b"y\n" * 40_000] * 3 + [end], tmp_path)
-
-    assert output.is_cut
-    assert output.lines == 120_000 + bool(end)
-    assert not (await collected([b"y\n" * 100])).is_cut

@@ -13,7 +13,6 @@ import socket
 import sqlite3
 import sys
 import threading
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,13 @@ import pytest
 from PIL import Image, ImageFile
 
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.core.messages import ImageBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents import image, pdf, read
 from agentcli.tools.documents import notebook as notebook_reader
 from agentcli.tools.documents.pdf import PageRange, page_range
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import numbered_lines as read_text
-from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
 from tests.support.hostile_pictures import endless_jpeg
 from tests.tools.running import context_in, hits_of, run, text_of
@@ -63,9 +61,6 @@ def shown(output: Output) -> Image.Image:
     opened = Image.open(io.BytesIO(base64.b64decode(block.source["data"])))
     assert block.source["media_type"] == f"image/{str(opened.format).lower()}"
     return opened
-
-
-# -------------------------------------------------------------------------------------------------------- pictures
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP"])
@@ -154,9 +149,6 @@ async def test_pictures_of_many_pixels_and_few_bytes_are_not_decoded(
     assert "8000×8000 pixels" in text_of(await run(Read(), context, file_path="a.png"))
 
 
-# ------------------------------------------------------------------------------------------------------------- PDFs
-
-
 def pdf_of(*texts: str) -> bytes:
     """A document with one line of text per page, written by hand: there is no simpler reference."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
@@ -234,14 +226,6 @@ async def test_an_abort_ends_the_reading_of_a_pdf(context: ToolContext, tmp_path
     assert output.summary == "interrupted"
 
 
-@pytest.mark.usefixtures("pdf_in_process")
-async def test_a_text_that_mentions_pdf_is_still_text(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text('MAGIC = b"%PDF-"\n')
-    assert text_of(await run(Read(), context, file_path="a.py")) == '1\tMAGIC = b"%PDF-"'
-    (tmp_path / "a.pdf").write_bytes(b"\r\n" + pdf_of("After a blank line, some text"))
-    assert "After a blank line" in text_of(await run(Read(), context, file_path="a.pdf"))
-
-
 async def test_a_page_range_for_another_format_is_ignored_with_a_note(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     text = text_of(await run(Read(), context, file_path="a.txt", pages="2"))
@@ -262,27 +246,11 @@ async def test_the_user_sees_invisible_characters_and_the_model_gets_the_origina
     assert found.display["rows"][0]["text"] == spelled
 
 
-async def test_the_user_sees_invisible_characters_in_names_and_notebooks(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "b\u202e.py").touch()
-    found = await run(Glob(), context, pattern="*.py")
-    assert hits_of(found) == "b\u202e.py"
-    assert (found.display["text"], found.display["rows"]) == ("b<U+202E>.py", [{"path": "b<U+202E>.py"}])
-    nothing = await run(Glob(), context, pattern="\u202e*.c")
-    assert nothing.display["text"].startswith("No files match **/<U+202E>*.c.")
-    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": [code("x = 1 # \u2066\u200b")]}))
-    shown = await run(Read(), context, file_path="n.ipynb")
-    assert "\u2066\u200b" in text_of(shown)
-    assert "x = 1 # <U+2066><U+200B>" in shown.display["text"]
-
-
 def test_page_ranges_are_parsed() -> None:
     good = {"3": (3, 3), "1-5": (1, 5), " 2 – 4 ": (2, 4), "7-": (7, 26), "1-20": (1, 20)}
     assert {given: page_range(given) for given in good} == {given: PageRange(*pages) for given, pages in good.items()}
     for given in ("0", "x", "5-1", "1-21", "1,3", ""):
         assert isinstance(page_range(given), str), given
-
-
-# -------------------------------------------------------------------------------------------------------- notebooks
 
 
 def notebook(*cells: dict[str, Any], minor: int = 5) -> str:
@@ -347,23 +315,10 @@ async def test_no_more_pictures_of_a_notebook_are_decoded_than_may_be_shown(
     assert len(decoded) == 5
 
 
-async def test_huge_outputs_and_many_pictures_are_capped(context: ToolContext, tmp_path: Path) -> None:
-    plot = {"output_type": "display_data", "data": {"image/png": base64.b64encode(picture()).decode()}}
-    flood = {"output_type": "stream", "text": "x" * 1_000_000}
-    (tmp_path / "a.ipynb").write_text(notebook(code("a", flood, *[plot] * 9, id="a")))
-    output = await run(Read(), context, file_path="a.ipynb")
-    assert sum(isinstance(block, ImageBlock) for block in output.content) == 5
-    assert len(text_of(output)) < 6_000
-    assert all(block.text for block in output.content if isinstance(block, TextBlock))
-
-
 async def test_an_invalid_notebook_is_shown_as_text(context: ToolContext, tmp_path: Path) -> None:
     for content in ("{broken", "[]", '{"cells": 3}', '{"cells": [1]}'):
         (tmp_path / "a.ipynb").write_text(content)
         assert text_of(await run(Read(), context, file_path="a.ipynb")) == f"1\t{content}"
-
-
-# ----------------------------------------------------------------------------------------------- something else
 
 
 async def test_binary_formats_are_named(context: ToolContext, tmp_path: Path) -> None:
@@ -431,19 +386,6 @@ async def test_a_folder_is_listed_without_hidden_files(tmp_path: Path) -> None:
     assert "\x1b" not in text_of(await run(Read(), context, file_path="sub/deeper"))
 
 
-async def test_an_unusual_space_in_a_name_is_spelled_out(context: ToolContext, tmp_path: Path) -> None:
-    name = "Screenshot 10.12\u202fAM.png"
-    (tmp_path / name).write_bytes(picture())
-    text = text_of(await run(Read(), context, file_path="Screenshot 10.12 AM.png"))
-    assert 'Did you mean "Screenshot 10.12\\u202fAM.png"?' in text
-    assert not (await run(Read(), context, file_path=name)).is_error
-
-
-async def test_a_missing_folder_is_reported(context: ToolContext) -> None:
-    text = text_of(await run(Read(), context, file_path="no/such/file.txt"))
-    assert "does not exist. Neither does its folder, no/such." in text
-
-
 async def test_the_result_describes_the_read_for_programs_and_users(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a = 1\nb = 2\nc = 3\n")
     output = await run(Read(), context, file_path="a.py", offset=2, limit=1)
@@ -456,26 +398,6 @@ async def test_the_result_describes_the_read_for_programs_and_users(context: Too
         "encoding": "UTF-8",
     }  # fmt: skip
     assert Read().title({"file_path": "a.py", "offset": 2, "limit": 1}) == "Read a.py (lines 2–2)"
-
-
-# ------------------------------------------------------------------------------------------------------- large files
-
-
-async def test_a_hundred_megabytes_are_read_by_offset_in_little_memory(context: ToolContext, tmp_path: Path) -> None:
-    """A sparse file: a line, then nothing but NULs would be binary, so the hole begins after the sample."""
-    path = tmp_path / "big.log"
-    with path.open("wb") as file:
-        file.write(b"first line\n" * 10_000)
-        file.seek(100 << 20)
-        file.write(b"\nlast but one\nlast\n")
-    tracemalloc.start()
-    try:
-        output = await run(Read(), context, file_path="big.log", offset=10_002, limit=10)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert text_of(output).startswith("10002\tlast but one\n10003\tlast\n\n[Partial: lines 10,002–10,003.")
-    assert peak < 20 << 20
 
 
 async def test_an_abort_stops_reading_a_large_file(

@@ -79,36 +79,6 @@ def test_text_that_is_not_clearly_a_number_stays_unchanged(value: str) -> None:
     assert coerce({"type": "integer"}, value) == value
 
 
-def test_a_whole_float_is_an_integer() -> None:
-    assert checked(SCHEMA, {"file_path": "a", "limit": 5.0}) == ({"file_path": "a", "limit": 5}, [])
-
-
-@each_row(
-    "value",
-    [
-        {"path": "a"},
-        {"path": "a", "limit": 2, "all": True},
-        {"path": "a", "limit": 0},
-        {"path": "a", "limit": True},
-        {"path": "a", "limit": "2"},
-        {"path": "a", "limit": None},
-        {"path": 1},
-        {"limit": 2},
-        {"path": "a", "other": 1},
-        {"path": "a", "note": "b"},
-        [],
-    ],
-)
-def test_plain_inputs_are_checked_as_all_others(value: Any) -> None:
-    plain = {"path": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}, "all": {"type": "boolean"}}
-    plain["note"] = {"type": "string", "minimum": 1}
-    for rest in ({}, {"additionalProperties": False}, {"additionalProperties": {"type": "string"}}):
-        schema = {"type": "object", "properties": plain, "required": ["path"], **rest}
-        fitted, wrong = checked(schema, value)
-        assert (fitted, wrong) == (coerce(schema, value), problems(schema, coerce(schema, value)))
-        assert fitted is not value or not isinstance(value, dict)
-
-
 def test_unknown_keywords_are_ignored() -> None:
     assert problems({"type": "object", "$ref": "#/x", "patternProperties": {}}, {"a": 1}) == []
 

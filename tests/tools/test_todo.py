@@ -69,13 +69,6 @@ def test_an_invalid_list_is_refused_with_an_explanation(given: Json, wrong: str)
     assert wrong in "; ".join(problems)
 
 
-async def test_display_text_is_one_plain_line(tmp_path: Path) -> None:
-    output = await run(TodoWrite(), context_in(tmp_path), todos=[todo("a\x1b]0;x\x07\nb", "in_progress")])
-    assert output.todos is not None
-    assert output.todos[0]["content"] == "a b"
-    assert TodoWrite().check({"todos": [todo("  ")]}, context_in(tmp_path)) == "todos[0].content: must not be blank"
-
-
 def test_it_needs_no_permission_and_has_a_title_for_any_input(tmp_path: Path) -> None:
     tool = TodoWrite()
     assert tool.needs({"todos": []}, context_in(tmp_path)) == ()
@@ -84,9 +77,6 @@ def test_it_needs_no_permission_and_has_a_title_for_any_input(tmp_path: Path) ->
     for odd in ({}, {"todos": 5}, {"todos": [1, None]}):
         assert tool.title(odd) == "Todos: none"
     assert count_done([]) == "none"
-
-
-# ---------------------------------------------------------------------------------------- from a conversation
 
 
 def conversation(*calls: tuple[str, Any, bool]) -> list[Message]:

@@ -109,12 +109,6 @@ async def test_search_errors_are_reported(tmp_path: Path, replies: list[SmallRep
     assert says in text_of(output)
 
 
-async def test_an_empty_result_is_no_error(tmp_path: Path) -> None:
-    output, _searcher = await search(tmp_path, SmallReply("Sorry.", blocks=searched()))
-    assert text_of(output) == "Nothing was found for 'python 3.15'."
-    assert not output.is_error
-
-
 async def test_a_missing_model_is_reported_and_an_abort_ends_the_search(tmp_path: Path) -> None:
     output = await run(WebSearch(), context_in(tmp_path), query="xx")
     assert output.is_error
@@ -123,9 +117,6 @@ async def test_a_missing_model_is_reported_and_an_abort_ends_the_search(tmp_path
     searcher = Searcher([SmallReply("", "aborted")])
     stopped = await run(WebSearch(), context_in(tmp_path, small_model=searcher), controller.signal, query="xx")
     assert stopped.summary == "stopped"
-
-
-# ----------------------------------------------------------------------------------------------- through the engine
 
 
 def block_events(index: int, block: Json) -> list[Json]:
