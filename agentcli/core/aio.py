@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -105,31 +106,23 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 async def in_daemon_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a thread of its own, which keeps neither a cancelled caller nor the program from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: Any, problem: Exception | None) -> None:
-        if future.done():
-            return
-        if problem is None:
-            future.set_result(value)
-        else:
-            future.set_exception(problem)
+    future: Future[T] = Future()
 
     def run() -> None:
-        value: Any = None
-        problem: Exception | None = None
         try:
             value = work(*args, **kwargs)
-        except StopIteration as error:  # a future cannot hold one
-            problem = RuntimeError(str(error))
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            problem = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, value, problem)
+            # A future of the event loop cannot hold every kind of exception.
+            is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            problem = error if is_plain else RuntimeError(f"{type(error).__name__}: {error}")
+            with suppress(InvalidStateError):  # the caller was cancelled
+                future.set_exception(problem)
+        else:
+            with suppress(InvalidStateError):
+                future.set_result(value)
 
     threading.Thread(target=run, daemon=True).start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 class Merge(Generic[T]):

@@ -61,14 +61,9 @@ def test_files_have_names_states_remarks_and_counts() -> None:
     assert files[4].before == ("the end",)
 
 
-def test_output_of_diff_u_and_of_a_merge_is_read_too() -> None:
+def test_output_of_diff_u_is_read_too() -> None:
     plain = "--- a.txt\t2026-01-01 10:00\n+++ b.txt\t2026-01-02\n@@ -1 +1 @@\n-a\n+b\n--- c\n+++ d\n@@ -1 +1 @@\n-c\n+d"
     assert [(file.path, file.added) for file in parse_files(plain)] == [("b.txt", 1), ("d", 1)]
-    merge = "diff --cc a.py\n--- a/a.py\n+++ b/a.py\n@@@ -1,2 -1,2 +1,2 @@@ f\n- ours\n -theirs\n++both\n  x\n"
-    [file] = parse_files(merge)
-    assert [(line.sign, line.text) for line in file.hunks[0].lines] == [
-        ("-", "ours"), ("-", "theirs"), ("+", "both"), (" ", "x")
-    ]  # fmt: skip
 
 
 @each_row(

@@ -43,5 +43,5 @@ async def test_a_bug_in_a_function_is_a_crash_of_the_hook() -> None:
     def leaves(_data: Json) -> None:
         raise SystemExit(3)
 
-    assert (await run_function(broken, {}, 5)).detail == "RuntimeError: odd"
+    assert (await run_function(broken, {}, 5)).detail == "RuntimeError: StopIteration: odd"
     assert (await run_function(leaves, {}, 5)).ending == "crashed"

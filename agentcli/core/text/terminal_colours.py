@@ -2,8 +2,8 @@
 
 The text stays free of control sequences; a span names its look in a few words that every theme has: attributes
 (`bold`, `dim`, `italic`, `underline`, `strike`, `reverse`) and one hue (`red`, `green`, `yellow`, `blue`, `magenta`,
-`cyan`, `grey`, `text`). Hundreds of shades become the nearest hue, because a program cannot know which of them are
-readable on this terminal; a coloured background becomes `reverse` in its hue.
+`cyan`, `grey`, `text`). Further shades are left out, because a program cannot know which of them are readable on this
+terminal; a coloured background becomes `reverse` in its hue.
 """
 
 from __future__ import annotations
@@ -86,34 +86,12 @@ class ColourState:
 
 
 def _read_extended(numbers: Sequence[int], place: int) -> tuple[str, int]:
-    """Hue of a colour out of 256 or of 16 million, and the place after it."""
+    """Hue of a colour out of 256 or of 16 million, and the place after it. Only the first sixteen have names."""
     kind = numbers[place] if place < len(numbers) else 0
     if kind == 5 and place + 1 < len(numbers):
-        return _read_indexed(numbers[place + 1]), place + 2
-    if kind == 2 and place + 3 < len(numbers):
-        return _hue(*numbers[place + 1 : place + 4]), place + 4
-    return "", len(numbers)
-
-
-def _read_indexed(number: int) -> str:
-    if number < 16:
-        return "grey" if number == 8 else _NORMAL[number % 8]
-    if number >= 232:
-        return "grey" if number < 248 else "text"
-    number -= 16
-    return _hue(*(value and 55 + 40 * value for value in (number // 36, number // 6 % 6, number % 6)))
-
-
-def _hue(red: int, green: int, blue: int) -> str:
-    from colorsys import rgb_to_hsv
-
-    hue, saturation, value = rgb_to_hsv(*(min(one, 255) / 255 for one in (red, green, blue)))
-    if saturation < 0.2 or value < 0.15:
-        return "grey" if 0.15 <= value < 0.7 else "text"
-    for end, name in ((20, "red"), (70, "yellow"), (165, "green"), (200, "cyan"), (260, "blue"), (335, "magenta")):
-        if hue * 360 < end:
-            return name
-    return "red"
+        number = numbers[place + 1]
+        return ("grey" if number == 8 else _NORMAL[number % 8]) if number < 16 else "", place + 2
+    return "", place + 4 if kind == 2 else len(numbers)
 
 
 def split_colours(text: str, state: ColourState) -> tuple[str, list[ColourSpan]]:

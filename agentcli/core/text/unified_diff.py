@@ -9,23 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from itertools import takewhile
 from typing import Literal
 
 from agentcli.core.frozen import frozen
 
 _HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
-_COMBINED = re.compile(r"(@{3,})(?: [-+]\d{1,9}(?:,\d{1,9})?)+ \1 ?(.*)")
-"""Hunk header of a merge: one column of signs for each parent."""
-_BEGINS = ("diff --git ", "diff --cc ", "diff --combined ")
+_BEGIN = "diff --git "
 _EXTENDED = (
     *("index ", "mode ", "old mode ", "new mode ", "new file mode ", "deleted file mode "),
     *("similarity index ", "dissimilarity index ", "rename from ", "rename to ", "copy from ", "copy to "),
     *("--- ", "+++ ", "Binary files ", "GIT binary patch"),
 )
 _DETECTED = re.compile(
-    r"^(?:diff --(?:git|cc|combined) .+\n(?:.+\n){0,9}?|--- .+\n)(?:\+\+\+ .+\n@@+ -|"
-    r"Binary files |GIT binary patch|rename to |new mode |(?:new|deleted) file mode |@@@)",
+    r"^(?:diff --git .+\n(?:.+\n){0,9}?|--- .+\n)(?:\+\+\+ .+\n@@+ -|"
+    r"Binary files |GIT binary patch|rename to |new mode |(?:new|deleted) file mode )",
     re.MULTILINE,
 )
 _AROUND = re.compile(
@@ -200,8 +197,6 @@ class _Reader:
         self._header: list[str] = []
         self._hunks: list[Hunk] = []
         self._counter = _Counter()
-        self._columns = 0
-        """Columns of signs, in the diff of a merge; 0 elsewhere."""
         self._in_header = False
 
     def files(self) -> list[FileDiff]:
@@ -210,19 +205,13 @@ class _Reader:
 
     def read(self, line: str, following: str) -> LineKind:
         # Inside a hunk only these lines mean that it was cut short; anything else is code.
-        if self._counter.open and not line.startswith(("@@ ", *_BEGINS)):
+        if self._counter.open and not line.startswith(("@@ ", _BEGIN)):
             return self._add(_line(line, self._counter))
-        if self._columns and line.startswith((" ", "+", "-", "\\")):
-            return self._add(_combined_line(line, self._columns))
-        if line.startswith(_BEGINS) or self._is_plain_start(line, following):
+        if line.startswith(_BEGIN) or self._is_plain_start(line, following):
             self._begin(line)
             return "header"
         if (found := _HEADER.match(line)) is not None:
             self._open(line, found)
-            return "hunk"
-        if self._in_header and (merged := _COMBINED.match(line)) is not None:
-            self._columns = len(merged[1]) - 1
-            self._hunks.append(Hunk(0, 0, [], merged[2].strip(), _path(self._header), line))
             return "hunk"
         if self._in_header and not self._hunks and (line.startswith(_EXTENDED) or self._is_binary_patch(line)):
             self._header.append(line)
@@ -264,7 +253,7 @@ class _Reader:
         if self._in_header:
             self._done.append(_file(self._before, self._header, [_strip_returns(hunk) for hunk in self._hunks]))
         self._before, self._header, self._hunks = [], [], []
-        self._in_header, self._columns, self._counter = False, 0, _Counter()
+        self._in_header, self._counter = False, _Counter()
 
 
 def _file(before: Sequence[str], header: Sequence[str], hunks: list[Hunk]) -> FileDiff:
@@ -303,10 +292,9 @@ def _path(header: Sequence[str]) -> str:
 
 def _find_repeated_name(line: str) -> str:
     """The name in `diff --git a/name b/name`, the only place where git names a file without lines to show."""
-    start = next((start for start in _BEGINS if line.startswith(start)), "")
-    rest = line.removeprefix(start)
-    if start != "diff --git ":
-        return _unquote(rest) if start else ""
+    if not line.startswith(_BEGIN):
+        return ""
+    rest = line.removeprefix(_BEGIN)
     if rest.startswith('"'):
         name = _unquote(rest[: (len(rest) - 1) // 2])
         return name[2:] if name[:2] == "a/" else name
@@ -336,13 +324,6 @@ def _line(line: str, counter: _Counter) -> DiffLine:
     if not line and counter.open:
         return DiffLine(" ", "", *counter.take(" "))  # a trailing blank is easily lost
     return DiffLine("", line.removeprefix("\\ "))
-
-
-def _combined_line(line: str, columns: int) -> DiffLine:
-    signs = "".join(takewhile(lambda one: one in " +-", line[:columns]))
-    if line.startswith("\\"):
-        return DiffLine("", line.removeprefix("\\ "))
-    return DiffLine("+" if "+" in signs else "-" if "-" in signs else " ", line[columns:])
 
 
 def _strip_returns(hunk: Hunk) -> Hunk:

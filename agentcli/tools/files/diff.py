@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from agentcli.core.messages import Json, clean_text
@@ -20,15 +21,21 @@ def diff_display(path: str, old: str, new: str) -> Json:
     before, after = _lines(old), _lines(new)
     start = equal_lines_at_start(before, after)
     end = equal_lines_at_start(before[start:][::-1], after[start:][::-1])
-    left, right = before[start : len(before) - end], after[start : len(after) - end]
+    first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    left, right = before[first : len(before) - last], after[first : len(after) - last]
+    groups: Iterable[list[Any]] = difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(_CONTEXT)
     if max(len(left), len(right)) > _MAX_COMPARED:
-        codes: list[Any] = [("replace", 0, len(left), 0, len(right))]
-    else:
-        codes = difflib.SequenceMatcher(None, left, right).get_opcodes()
-    added = sum(code[4] - code[3] for code in codes if code[0] in ("insert", "replace"))
-    removed = sum(code[2] - code[1] for code in codes if code[0] in ("delete", "replace"))
-    shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
-    text = _format(before, after, shifted, start)
+        lead, (a, b) = start - first, (len(part) - (end - last) for part in (left, right))
+        rest = ("equal", a, len(left), b, len(right))
+        groups = [[("equal", 0, lead, 0, lead), ("replace", lead, a, lead, b), rest]]
+    lines: list[str] = []
+    for group in groups:
+        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        lines.append(f"@@ -{_range(first + a, first + b)} +{_range(first + c, first + d)} @@")
+        for tag, a, b, c, d in group:
+            lines += _shown(" ", left[a:b]) if tag == "equal" else [*_shown("-", left[a:b]), *_shown("+", right[c:d])]
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    text = "\n".join(lines)
     display = {"kind": "diff", "path": path, "diff": "", "added": added, "removed": removed}
     if len(text) > _MAX_LENGTH:
         text = text[:_MAX_LENGTH].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
@@ -59,38 +66,6 @@ def equal_lines_at_start(left: list[str], right: list[str]) -> int:
             break
         count += 1
     return count
-
-
-def _format(before: list[str], after: list[str], codes: list[Any], start: int) -> str:
-    if not codes:
-        return ""
-    lead, trail = min(_CONTEXT, start), min(_CONTEXT, len(before) - codes[-1][2])
-    a, c = codes[0][1], codes[0][3]
-    b, d = codes[-1][2], codes[-1][4]
-    whole = [("equal", a - lead, a, c - lead, c), *codes, ("equal", b, b + trail, d, d + trail)]
-    lines: list[str] = []
-    for group in _groups(whole):
-        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
-        lines.append(f"@@ -{_range(a, b)} +{_range(c, d)} @@")
-        for tag, a, b, c, d in group:
-            if tag == "equal":
-                lines += _shown(" ", before[a:b])
-                continue
-            lines += _shown("-", before[a:b])
-            lines += _shown("+", after[c:d])
-    return "\n".join(lines)
-
-
-def _groups(codes: list[Any]) -> list[list[Any]]:
-    """Group opcodes into hunks: equal text longer than twice the context separates two hunks."""
-    groups: list[list[Any]] = [[]]
-    for tag, a, b, c, d in codes:
-        if tag == "equal" and b - a > 2 * _CONTEXT:
-            groups[-1].append((tag, a, a + _CONTEXT, c, c + _CONTEXT))
-            groups.append([(tag, b - _CONTEXT, b, d - _CONTEXT, d)])
-        elif b > a or d > c:
-            groups[-1].append((tag, a, b, c, d))
-    return [group for group in groups if any(code[0] != "equal" for code in group)]
 
 
 def _range(start: int, stop: int) -> str:
