@@ -67,12 +67,6 @@ def test_a_question_a_retry_and_a_compaction_hide_the_active_task() -> None:
     assert text(replace(WORKING, phase="waiting")) == "Bash: pytest -q · ↓ 1.2k tokens", "no time of the user"
 
 
-def test_agents_are_counted_once() -> None:
-    # One of the three works in the background.
-    assert text(Activity(phase="agents", text="2 agents running", agents=3)) == "2 agents running · Esc stops"
-    assert text(Activity(phase="tools", text="Grep x", agents=3)) == "Grep x · 3 agents · Esc stops"
-
-
 def test_a_wait_counts_down_to_its_end() -> None:
     assert text(RETRYING, 112.0) == "529 overloaded, attempt 3 of 10 · next in 4 s · 12 s · Esc stops"
     assert "next in 1 s" in text(RETRYING, 115.9)
@@ -92,10 +86,6 @@ def test_esc_is_offered_only_where_it_stops_something() -> None:
 )
 def test_every_phase_has_a_word_of_its_own(phase: str) -> None:
     assert text(Activity(phase=phase)).strip()  # type: ignore[arg-type]
-
-
-def test_the_row_is_empty_when_idle() -> None:
-    assert text(Activity(text="left over", began=5)) == ""
 
 
 def test_the_first_second_is_not_counted() -> None:
@@ -242,17 +232,6 @@ async def test_a_hint_is_not_ended_in_place_of_an_earlier_one() -> None:
         assert "Copied 3 lines" in app.row
         app.activity.end_hint("Copied 3 lines")
         assert not app.row.strip()
-
-
-async def test_activity_set_before_mounting_is_shown_after_mounting() -> None:
-    app = Host()
-    app.activity.show(WORKING)
-
-    async with app.run_test(size=(80, 5)) as pilot:
-        await pilot.pause()
-        assert "Bash: pytest -q" in app.row
-        assert timers(app) == 1
-        app.activity.show(Activity())
 
 
 def test_a_running_tool_has_its_own_clock() -> None:

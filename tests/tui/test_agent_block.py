@@ -11,9 +11,7 @@ from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.items import make_block
 from agentcli.tui.blocks.markdown import load_parser
-from agentcli.tui.model import Above
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.items import TranscriptItems
 from tests.support.agent_events import agent_end, agent_start, agent_work, question, task_call
 from tests.tui.test_agents import Session, running
 
@@ -99,25 +97,6 @@ def test_an_agent_that_asks_says_what_about() -> None:
 def test_a_background_agent_is_marked_while_it_runs() -> None:
     session = running("explore-1", background=True)
     assert screen(block_of(session)) == ["● explore-1 Find the callers · running · background", "  │ Starting"]
-
-
-def test_parallel_agents_stand_below_one_another_without_a_gap() -> None:
-    session = running("explore-1", "explore-2")
-    items = TranscriptItems(make_block, PALETTE)
-    items.set_width(80)
-    items.apply([Above(tuple(session.shown.items))])
-    for entry in items.stack:
-        items.lines(entry)
-    assert items.stack.height == 4
-
-
-@pytest.mark.parametrize("width", [1, 2, 7, 8, 13, 23, 40, 200])
-@pytest.mark.parametrize("expanded", [False, True])
-def test_no_row_is_wider_than_the_screen(width: int, expanded: bool) -> None:
-    session = working()
-    session.show(agent_end("explore-1", "t-explore-1", description="漢字 " * 40, text="**b** 漢字 " * 60))
-    for line in block_of(session, expanded=expanded).layout(width, PALETTE):
-        assert line.strip.cell_length <= width
 
 
 # ------------------------------------------------------------------------------------------------------- its transcript

@@ -85,20 +85,10 @@ def test_commands_and_shell_lines_are_distinguished_by_their_prefix(text: str, s
     assert [segment.text for segment in line.strip][1] == start
 
 
-def test_a_path_is_no_command() -> None:
-    line = make_block(PromptItem(id="p", text="/usr/bin/env is there")).layout(60, PALETTE)[0]
-    assert [segment.text for segment in line.strip] == ["❯ ", "/usr/bin/env is there"]
-
-
 def test_pictures_are_counted_unless_the_text_names_them() -> None:
     assert shown(PromptItem(id="p", text="look", images=2)) == "❯ look\n  + 2 pictures"
     assert shown(PromptItem(id="p", text="[Image #1: a.png] look", images=1)) == "❯ [Image #1: a.png] look"
     assert shown(PromptItem(id="p", text="", images=1)) == "❯ + 1 picture"
-
-
-def test_copying_a_prompt_gives_the_typed_text() -> None:
-    text = "one\n\n\tindented  with blanks and long enough to be wrapped twice at this width"
-    assert copied(make_block(PromptItem(id="p", text=text)).layout(24, PALETTE)) == text + "\n"
 
 
 # --------------------------------------------------------------------------------------------------------- thinking
@@ -162,11 +152,6 @@ def test_the_advice_for_the_model_is_folded_where_the_header_says_who_denied_a_c
     named = replace(denied, denied_by="you")
     assert shown(named) == "⊘ Bash make · denied by you"
     assert "The user declined this call." in shown(named, expanded=True)
-
-
-def test_a_command_that_was_denied_network_shows_its_output() -> None:
-    item = tool("Bash get", {"kind": "text", "text": "no host"}, status="denied", denied_by="you", summary="denied")
-    assert shown(item) == "⊘ Bash get · denied\n  │ no host"
 
 
 def test_the_time_of_a_running_call_advances_with_ticks() -> None:
@@ -431,15 +416,6 @@ def test_folded_text_can_be_searched() -> None:
     assert make_block(tool("Search", search)).source == "Search\nsaid\nA\nhttps://a.b"
 
 
-def test_pictures_and_modes_need_no_more_than_their_summary() -> None:
-    image = {"kind": "image", "path": "a.png", "width": 8, "height": 9}
-    assert shown(tool("Read a.png", image, summary="picture, 8×9")) == "✓ Read a.png · picture, 8×9"
-    mode = tool(
-        "Plan before working", {"kind": "mode", "mode": "plan"}, name="EnterPlanMode", summary="plan mode is on"
-    )
-    assert shown(mode) == "✓ Plan before working · plan mode is on"
-
-
 def test_an_unknown_kind_is_shown_as_text() -> None:
     assert shown(tool("New x", {"kind": "chart", "text": "a chart"})) == "✓ New x\n  │ a chart"
     assert shown(tool("New x", {"kind": "chart", "bars": 2})) == '✓ New x\n  │ {\n  │   "bars": 2\n  │ }'
@@ -477,10 +453,6 @@ def test_the_answer_of_a_command_shows_both_ends_when_it_is_long() -> None:
     assert len(shown(OutputItem(id="o", text=numbered(100)), expanded=True).split("\n")) == 100
     assert shown(OutputItem(id="o", text="no such thing", failed=True)) == "✗ no such thing"
     assert shown(OutputItem(id="o", text="")) == "  (no output)"
-
-
-def test_the_answer_of_a_command_may_be_a_diff() -> None:
-    assert shown(OutputItem(id="o", text="@@ -1,1 +1,1 @@\n-a\n+b", kind="diff")) == "  1 - a\n  1 + b"
 
 
 def test_output_with_a_title_is_folded_under_it() -> None:

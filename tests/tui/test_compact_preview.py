@@ -142,15 +142,6 @@ async def test_a_cancelled_proposal_is_reported_once_and_changes_nothing() -> No
         assert sum("cancelled" in text for text in desk.shown.texts()) == 1
 
 
-@played
-async def test_an_interruption_closes_the_dialog() -> None:
-    async with Desk("A summary.") as desk:
-        request_id = await desk.compacting()
-        assert desk.session.interrupt()
-        await desk.idle()
-        assert desk.shown.withdrawn == [request_id]
-
-
 # -------------------------------------------------------------------------------------------------------------- app
 
 
@@ -174,15 +165,3 @@ def test_in_the_app_a_compaction_is_reviewed_accepted_and_undone(tmp_path: Path)
         assert engine.session.view.messages(engine.messages)[0].text.count("A second one.") == 1
 
     test_app.Desk(tmp_path, LONG, "A summary.", "A second one.").play(script, (100, 30))
-
-
-def test_with_the_setting_off_nothing_is_asked(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await test_app.sends(pilot, app, "tell")
-        await test_app.idle(pilot, app)
-        await test_app.sends(pilot, app, "/compact")
-        await test_app.idle(pilot, app)
-        assert " compacted: " in test_app.shown(app)
-
-    settings = '{"sandbox": {"mode": "off"}, "compactPreview": false}'
-    test_app.Desk(tmp_path, LONG, "A summary.", settings=settings).play(script, (100, 30))

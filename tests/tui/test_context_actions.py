@@ -88,20 +88,6 @@ def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
     play(page(context), steps)
 
 
-def test_with_a_pinned_item_every_row_still_shows_its_cache_state() -> None:
-    context = Context()
-    context.pinned.add("r:0")
-    seen = look(page(context), size=(80, 24))
-    assert seen.count("not cached") == 1
-    assert "…" not in seen
-
-
-def test_pinning_twice_quickly_has_the_same_effect_as_slowly() -> None:
-    context = Context()
-    look(page(context), "p", "p", "|")
-    assert context.pinned == set()
-
-
 def test_d_shows_the_price_in_one_line_and_enter_confirms() -> None:
     context = Context()
 

@@ -78,10 +78,6 @@ def test_side_by_side_puts_a_line_beside_its_replacement() -> None:
     )
 
 
-def test_side_by_side_falls_back_to_one_column_where_there_is_no_room() -> None:
-    assert screen(side_by_side(DIFF, 40, PALETTE)) == screen(unified(DIFF, 40, PALETTE))
-
-
 def test_tab_stops_are_eight_apart_from_the_start_of_the_code() -> None:
     changed = "@@ -1,2 +1,2 @@\n key\tvalue\n-longkey\told\n+longkey\tnew\n"
     rows = screen(unified(changed, 60, PALETTE)).split("\n")
@@ -176,26 +172,11 @@ def test_text_that_is_barely_a_diff_is_still_shown(text: str) -> None:
         side_by_side(text, width, PALETTE)
 
 
-def test_lines_without_a_header_keep_their_signs() -> None:
-    assert screen(unified("+a\n-b\n c\nd", 40, PALETTE)) == "  + a\n  - b\n    c\n    d"
-
-
 def test_two_columns_are_chosen_only_where_nothing_wraps_and_something_was_replaced() -> None:
     assert diff.fits_side_by_side(parse(DIFF), 120)
     assert not diff.fits_side_by_side(parse(DIFF), 100)
     assert not diff.fits_side_by_side(parse("@@ -0,0 +1,1 @@\n+a"), 120)
     assert not diff.fits_side_by_side(parse("@@ -1,1 +1,1 @@\n-a\n+" + "b" * 80), 120)
-
-
-def test_numbers_are_those_of_the_files() -> None:
-    old = [f"line {number}" for number in range(60)]
-    new = [*old[:9], "nine and a half", *old[9:40], *old[42:]]
-    shown = diff_display("a", "\n".join(old) + "\n", "\n".join(new) + "\n")
-    for hunk in parse(str(shown["diff"])):
-        assert hunk.lines
-        for line in hunk.lines:
-            assert line.old is None or old[line.old - 1] == line.text
-            assert line.new is None or new[line.new - 1] == line.text
 
 
 lines_of_text = st.lists(st.text("ab \t=(\u4e2d\u0301😀", max_size=30), max_size=12).map("\n".join)

@@ -236,12 +236,6 @@ def test_columns_are_aligned_also_with_wide_characters() -> None:
     assert look(text, 40) == "a    │  b   │   c\n─────┼──────┼────\n世界 │  x   │   1\nx    │ long │ 100"
 
 
-def test_a_diff_is_coloured_by_line() -> None:
-    lines = render_markdown("```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```", 40, PALETTE)
-    assert styles(lines, "-old").color == PALETTE.syntax["removed"].color
-    assert styles(lines, "+new").color == PALETTE.syntax["added"].color
-
-
 def test_text_nested_too_deeply_is_shown_as_source() -> None:
     text = "> " * 60 + "deep down"
     assert "deep down" in look(text, 200)
@@ -381,24 +375,9 @@ def test_an_interruption_keeps_the_visible_text() -> None:
     assert block.layout(40, PALETTE)[0].text == "half an ans"
 
 
-def test_another_width_another_palette_and_forgetting_lay_out_again() -> None:
-    block = AnswerBlock(AnswerItem(id="a", text="one two three"))
-    assert len(block.layout(40, PALETTE)) == 1
-    assert len(block.layout(9, PALETTE)) == 2
-    block.forget()
-    assert len(block.layout(9, Palette(dark=False))) == 2
-    assert block.source == "one two three"
-
-
 def test_links_whose_targets_come_last_are_resolved_at_the_end() -> None:
     text = "See [it][x].\n\nMore.\n\n[x]: https://example.org\n"
     assert grown(text, [4])[0].text == "See it (https://example.org)."
-
-
-def test_hiding_never_takes_more_than_the_last_line() -> None:
-    for end in range(len(SAMPLE)):
-        whole = SAMPLE[:end].rpartition("\n")[0]
-        assert presentable(SAMPLE[:end]).startswith(whole)
 
 
 @pytest.mark.parametrize(

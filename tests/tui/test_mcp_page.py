@@ -9,10 +9,9 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.mcp.protocol import ToolOffer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.screens.mcp import LogPage, McpPage, ServerPage
-from tests.support.mcp_offers import OFFERS, fake, servers_with
+from tests.support.mcp_offers import fake, servers_with
 from tests.tui.screen_host import OPEN, Host, after_each, look, play, press, through_all_sizes
 
 
@@ -54,12 +53,6 @@ def test_a_server_that_connects_while_the_page_opens_is_shown_as_connected() -> 
     assert "connected" in row_of(look(page, "|"), "✓ notes")
 
 
-def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
-    text = look(McpPage(some()), size=(140, 40))
-    assert "Command: notes-server --fast" in text
-    assert "Instructions:" in text
-
-
 def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> None:
     entered, back, closed = after_each(McpPage(some()), ("enter", "|"), ("escape", "|"), ("escape", "|"), size=(90, 40))
     text = entered[1]
@@ -74,15 +67,6 @@ def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> No
     assert "MCP servers" in back[1]
     assert back[0] == OPEN
     assert closed[0] is None
-
-
-def test_a_long_list_of_tools_is_searched() -> None:
-    servers = servers_with(("many", "connected"))
-    many = tuple(ToolOffer(f"tool_{number}", f"Does thing {number}") for number in range(300))
-    fake(servers, "many").offers = replace(OFFERS, tools=many)
-    text = look(ServerPage(fake(servers, "many"), servers), "/", "=tool_277")
-    assert "tool_277" in text
-    assert "tool_12 " not in text
 
 
 def test_enter_on_a_tool_shows_its_name_for_rules_and_its_arguments() -> None:

@@ -67,25 +67,7 @@ def test_any_name_can_be_typed_and_is_marked_as_unknown() -> None:
     assert chosen[0] == "my-llama"
 
 
-def test_a_short_name_finds_its_model_and_not_itself() -> None:
-    assert answer(ModelPicker(Catalog(), "haiku"), "=opus", "enter").startswith("claude-opus")
-
-
-def test_the_current_model_is_listed_even_if_unknown() -> None:
-    seen = look(ModelPicker(Catalog(), "strange/model"), size=(80, 40))
-    assert " ❯ ● strange/model" in seen
-    assert "not in the list" in seen
-
-
 # -------------------------------------------------------------------------------------------------------------- effort
-
-
-def test_without_a_cache_a_change_is_free_but_a_small_window_still_has_a_warning() -> None:
-    picker = ModelPicker(Catalog(), "opus", 123_456)
-    assert "Nothing is cached, so a change costs nothing." in look(picker, "down", size=(120, 40))
-    large = ModelPicker(Catalog(), "opus", 3_000_000)
-    assert "the conversation has 3M" in look(large, "down", size=(120, 40))
-    assert "Nothing is cached" in look(EffortPicker(Catalog().get("claude-opus-4-6"), "high"), "down")
 
 
 def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs() -> None:

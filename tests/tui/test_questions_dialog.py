@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
-from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.planning import AskUserQuestion
 from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.question import QuestionsDialog
 from tests.tui.screen_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
@@ -143,11 +140,6 @@ def test_typed_letters_are_an_answer_in_own_words_and_never_a_shortcut(words: st
     assert replies(lambda: dialog(BOTH), f"2 enter {keys}", keys) == [OPEN, OPEN]
 
 
-def test_space_opens_the_free_answer_again_with_its_text() -> None:
-    only = {"questions": [LOGGING]}
-    assert answers(only, "m enter | space y enter | enter | enter") == [{"What should be logged?": ["my"]}]
-
-
 def test_a_single_pick_and_free_text_replace_each_other() -> None:
     found = answers(BOTH, "1 left 3 x enter | right enter", "3 x enter | left 1 right enter")
     assert found == [{"Which database should it use?": answer} for answer in ("x", "PostgreSQL")]
@@ -202,14 +194,3 @@ def test_hostile_questions_are_only_text() -> None:
     assert "[bold]a[/bold]" in text
     # The tool finds the answer by the question as the model wrote it.
     assert answers({"questions": [evil]}, "1") == [{evil["question"]: "[bold]a[/bold]"}]
-
-
-@pytest.mark.anyio
-async def test_the_tool_accepts_the_answers_of_the_dialog(tmp_path: Any) -> None:
-    input = {**BOTH, "answers": {"Which database should it use?": "SQLite", "What should be logged?": ["Errors", "x"]}}
-    with AbortController() as controller:
-        context = ToolContext(cwd=tmp_path, working_dirs=(tmp_path,))
-        outputs = [item async for item in AskUserQuestion().run(input, context, controller.signal)]
-    assert isinstance(outputs[-1], Output)
-    assert "SQLite" in str(outputs[-1].content)
-    assert "Errors, x" in str(outputs[-1].content)

@@ -153,10 +153,6 @@ def test_the_styles_are_all_those_that_blocks_know() -> None:
     assert set(SYNTAX) == set(Palette().syntax)
 
 
-def test_a_palette_without_a_theme_is_that_of_the_dark_one() -> None:
-    assert Palette() == load_theme("dark", OURS).palette()
-
-
 def test_without_colours_every_style_still_has_none() -> None:
     palette = load_theme("dracula", OURS).palette(colours=False)
     assert palette is WITHOUT_COLOURS
@@ -279,10 +275,6 @@ def test_a_broken_user_theme_does_not_silently_become_a_built_in_one(tmp_path: P
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(ThemeError, match="lowercase letters"):
         load_theme(name, OURS)
-
-
-def test_missing_folders_are_no_problem(tmp_path: Path) -> None:
-    assert set(load_themes((tmp_path / "missing", *OURS))) == set(NAMES)
 
 
 # ---------------------------------------------------------------------------------------------------------- choosing
@@ -479,10 +471,6 @@ async def test_a_change_in_the_users_folder_is_reported(tmp_path: Path) -> None:
     await asyncio.wait_for(change_until_told(), 20)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-
-
-def test_without_a_folder_nothing_is_watched(tmp_path: Path) -> None:
-    asyncio.run(watch_themes(tmp_path / "missing", lambda: None))
 
 
 def test_an_installed_package_can_provide_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,11 +124,6 @@ def test_the_first_line_has_the_prefix_and_the_others_blanks() -> None:
     assert [(line.text, line.indent, line.joint) for line in lines] == [("one two", 2, " "), ("three", 2, "\n")]
 
 
-def test_a_prefix_leaves_at_least_one_cell() -> None:
-    lines = wrap([("ab", PLAIN)], 3, [("12345. ", BOLD)])
-    assert painted(lines) == ["12a", "  b"]
-
-
 def test_styles_follow_their_text_over_line_ends() -> None:
     lines = wrap([("one tw", PLAIN), ("o three", BOLD)], 8)
     assert [[(segment.text, segment.style) for segment in line.strip] for line in lines] == [
@@ -153,8 +148,3 @@ def test_tags_are_spelled_out_unless_they_make_a_flag() -> None:
     england = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
     assert painted(wrap([(england, PLAIN)], 10)) == [england]
     assert painted(wrap([("a\U000e0041", PLAIN)], 20)) == ["a<U+E0041>"]
-
-
-def test_a_clipped_line_ends_in_an_ellipsis_and_keeps_its_whole_text() -> None:
-    line = clip([("one\ttwo\n", PLAIN), ("three", BOLD)], 8)
-    assert (line.strip.text, line.text) == ("one two…", "one two three")
