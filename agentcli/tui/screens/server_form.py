@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual.widgets import TextArea
+
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.interactive.questions.kinds import FormQuestion
@@ -122,7 +124,12 @@ class ServerFormDialog(EditableDialog):
     def press_own(self, key: str, character: str | None) -> bool:
         field = self._field
         if self.asking:
-            return self._continue_below(field) if key in _NEW_LINE and field is not None else False
+            if key not in _NEW_LINE or field is None or field.kind != "text":
+                return False
+            text = self.entry.line.text
+            self.stop_asking()
+            self._edit_long(f"{text}\n")
+            return True
         if self.editing:
             return super().press_own(key, character)
         if key in ("tab", "shift+tab"):
@@ -157,9 +164,7 @@ class ServerFormDialog(EditableDialog):
 
     def _open(self, field: FormField, typed: str = "") -> None:
         if field.kind == "boolean":
-            self._picked[field.name] = not self._picked[field.name]
-            self._problems.pop(field.name, None)
-            self._refresh()
+            self._pick(field, not self._picked[field.name])
         elif field.options:
             self._open_list(field)
         elif field.is_long or "\n" in self._texts[field.name]:
@@ -200,31 +205,16 @@ class ServerFormDialog(EditableDialog):
             self._problems[field.name] = str(refused)
         self._refresh()
 
-    def _continue_below(self, field: FormField | None) -> bool:
-        if field is None or field.kind != "text":
-            return False
-        text = self.entry.line.text
-        self.stop_asking()
-        self._edit_long(f"{text}\n")
-        return True
-
     def _edit_long(self, text: str) -> None:
         self.text = text
         self.edit()
-        self._editor_to_end()
-
-    def _editor_to_end(self) -> None:
-        from textual.widgets import TextArea
-
         editor = self.query_one(TextArea)
         editor.move_cursor(editor.document.end)
 
     def back(self) -> None:
-        if not self.editing:
-            super().back()
-            return
+        was_editing = self.editing
         super().back()
-        if (field := self._field) is not None:
+        if was_editing and (field := self._field) is not None:
             self._store(field, plain_text(self.text))
 
     # ------------------------------------------------------------------------------------------------------- choices
@@ -241,23 +231,18 @@ class ServerFormDialog(EditableDialog):
         self._refresh()
 
     def _open_list(self, field: FormField) -> None:
-        def picked(value: str | None) -> None:
+        def picked(value: str | list[str] | None) -> None:
             if value is not None:
                 self._pick(field, value)
+            if isinstance(value, str):
                 self._move(1)
-
-        def several(values: list[str] | None) -> None:
-            if values is not None:
-                self._pick(field, values)
 
         rows = [Row(option.value, option.label) for option in field.options]
         value = self._picked.get(field.name)
         if field.kind == "choices":
-            start = value if isinstance(value, list) else []
-            self.open(CheckList(_label(field), rows, start), several)
+            self.open(CheckList(_label(field), rows, value if isinstance(value, list) else []), picked)
         else:
-            here = value if isinstance(value, str) else None
-            self.open(Picker(_label(field), rows, here), picked)
+            self.open(Picker(_label(field), rows, value if isinstance(value, str) else None), picked)
 
     # ----------------------------------------------------------------------------------------------------- the answer
 
