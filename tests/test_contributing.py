@@ -128,7 +128,7 @@ def test_following_the_recipe_for_a_context_step_gives_one_that_frees_space(chec
     (checkout / "agentcli/context/polite.py").write_text(blocks("A context step", "python")[0])
     pipeline = checkout / "agentcli/assemble/context_pipeline.py"
     edit(pipeline, " Snip(),", " Snip(), Polite(),")
-    imported = "from agentcli.context.pipeline import Pipeline\n"
+    imported = "from agentcli.context.steps import ContextStep, Pipeline\n"
     edit(pipeline, imported, f"{imported}from agentcli.context.polite import Polite\n")
     runs = """
 from pathlib import Path

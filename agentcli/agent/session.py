@@ -33,14 +33,12 @@ from agentcli.agent.ports import END_SECONDS, Attachments, Collapser, EmitEvent,
 from agentcli.agent.profile import ModelSettings, Profile, price_of
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.side_call import Summaries
-from agentcli.agent.subagents.agents import Agents
+from agentcli.agent.subagents.agents import AgentList, AgentReports, Agents, lost_agents
 from agentcli.agent.subagents.specs import TASK, AgentSetup
-from agentcli.agent.subagents.updates import AgentList, AgentReports, lost_agents
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.user_input import PromptQueue, Questions, UserQuestion
 from agentcli.context.compact import pinned_now
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import ContextLimits
+from agentcli.context.steps import ContextLimits, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal

@@ -22,7 +22,7 @@ from agentcli.agent.loop_state import EndReason, Stop
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
 from agentcli.agent.session import Session
 from agentcli.agent.user_input import prompt_blocks
-from agentcli.context.normalise import MISSING_RESULT
+from agentcli.context.view import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import in_thread

@@ -13,10 +13,8 @@ from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, Thresholds
-from agentcli.context.microcompact import ClearableTools, Microcompact
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
-from agentcli.context.steps import ContextStep
+from agentcli.context.old_results import ClearableTools, Microcompact, Snip
+from agentcli.context.steps import ContextStep, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.tools.registry import builtin_traits

@@ -15,7 +15,7 @@ from agentcli.agent.profile import Bounds, ModelSettings, Profile
 from agentcli.agent.session import Resumed, Session
 from agentcli.agent.subagents.specs import (
     BUILTIN,
-    MOST_AGENTS,
+    MAX_AGENTS,
     SMALL_MODEL,
     AgentOrder,
     AgentSetup,
@@ -63,7 +63,7 @@ class SubagentBuilder:
         """Open worktrees by the folder in which agents work."""
 
     def setup(self) -> AgentSetup:
-        most = self._env.settings.integer("maxAgents") or MOST_AGENTS
+        most = self._env.settings.integer("maxAgents") or MAX_AGENTS
         return AgentSetup(self.build, self.defined, most, self._open_worktree)
 
     def defined(self) -> Mapping[str, AgentSpec]:

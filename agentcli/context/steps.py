@@ -1,18 +1,25 @@
-"""The steps that shrink old content, in their fixed order, and the state they use.
+"""The steps that shrink old content: the state they plan with, what a plan is worth, and running them in their order.
 
-Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the
-log by every later request; it is carried out only if `worth_it` approves. Running them is `context/pipeline.py`.
+A step returns a pure plan. A plan becomes edits, recorded once and applied to the log by every later request; it is
+carried out only if `worth_it` approves. Once the prefix is broken at some position, later changes
+after it are free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
-from agentcli.context.edits import ContextEdit
-from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message, Origin
+from agentcli.context.edits import COLLAPSED, ContextEdit, block_id, edit_to_dict
+from agentcli.context.estimate import block_tokens
+from agentcli.context.view import ContextView
+from agentcli.core.append_only import AppendOnly, as_append_only
+from agentcli.core.events import ContextEdited
+from agentcli.core.frozen import frozen, replace
+from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Price
 
 NEARLY_FULL = 0.85
@@ -202,3 +209,227 @@ def _price_at(state: ContextState) -> Price:
 def is_unpriced(price: Price | None) -> bool:
     """Whether a model is free, or its prices are unknown."""
     return price is None or price.cache_write_5m <= 0
+
+
+_PATHS = ("file_path", "notebook_path", "path")
+_DISPLAY_ONLY = ("description",)
+"""Inputs that are only shown to the user."""
+
+
+@frozen
+class AnsweredCall:
+    block: str
+    """Block id, see `edits.block_id`."""
+    place: int
+    """Index of its message."""
+    name: str
+    input: Json
+    result: ToolResultBlock
+    is_partial: bool = False
+    """Whether it shows only a part of a file."""
+
+    @property
+    def characters(self) -> int:
+        return sum(len(part.text) for part in self.result.content if isinstance(part, TextBlock))
+
+    @property
+    def only_text(self) -> bool:
+        return all(isinstance(part, TextBlock) for part in self.result.content)
+
+
+@frozen
+class NewResults:
+    """Results since the last call of `look`."""
+
+    started_over: bool
+    """Whether the conversation was replaced, so that this contains all of it."""
+    results: tuple[AnsweredCall, ...]
+
+
+class ResultReader:
+    """Reads the results of a growing conversation."""
+
+    def __init__(self) -> None:
+        self._seen: AppendOnly[Message] = AppendOnly()
+        self._uses: dict[str, ToolUseBlock] = {}
+        """Calls without a result, by call id."""
+
+    def look(self, messages: Sequence[Message]) -> NewResults:
+        now, known = as_append_only(messages), len(self._seen)
+        started_over = not self._seen.begins(now)
+        if started_over:
+            known = 0
+            self._uses.clear()
+        self._seen = now
+        fresh = enumerate(now[known:], known)
+        return NewResults(started_over, tuple(called for place, m in fresh for called in self._find_call(place, m)))
+
+    def _find_call(self, place: int, message: Message) -> list[AnsweredCall]:
+        found: list[AnsweredCall] = []
+        data = message.meta.get(RESULT_DATA, {})
+        for number, block in enumerate(message.content):
+            if isinstance(block, ToolUseBlock):
+                self._uses[block.id] = block
+            elif isinstance(block, ToolResultBlock):
+                use = self._uses.pop(block.tool_use_id, None)
+                if use is not None:
+                    is_partial = bool(data.get(use.id, {}).get("partial"))
+                    called = AnsweredCall(block_id(message, number), place, use.name, use.input, block, is_partial)
+                    found.append(called)
+        return found
+
+
+def same_call(name: str, input: Json) -> str:
+    """A key that is equal for equivalent calls, whatever the order of inputs, path spelling and descriptions."""
+    asked = {
+        key: posixpath.normpath(value) if key in _PATHS and isinstance(value, str) and value else value
+        for key, value in input.items()
+        if value is not None and key not in _DISPLAY_ONLY
+    }
+    return f"{name} {json.dumps(asked, sort_keys=True, default=str)}"
+
+
+def path_of(input: Json) -> str | None:
+    """The normalised path of the file in a call's input."""
+    for key in ("file_path", "notebook_path"):
+        value = input.get(key)
+        if isinstance(value, str) and value:
+            return posixpath.normpath(value)
+    return None
+
+
+class Pipeline:
+    """The steps of one conversation; they remember what they have already processed."""
+
+    def __init__(
+        self,
+        steps: Sequence[ContextStep],
+        further: Callable[[], Sequence[ContextStep]] = tuple,
+    ) -> None:
+        """`further`: steps that run after the others, looked up for each run."""
+        self._steps = tuple(steps)
+        self._further = further
+        self._intact: tuple[str, int] = ("", 0)
+        """Id of the last reply when the prefix was broken, and the number of tokens before the break that are still
+        cached: until the next reply, nothing after it is cached."""
+
+    def run(
+        self, view: ContextView, log: Sequence[Message], state: Callable[[int], ContextState]
+    ) -> Iterator[ContextEdited]:
+        """Apply the plans that are worth it. `state(freed)` gives the state after `freed` tokens have been freed in
+        this run. When an event is yielded, its edits are in the view and those of the next event are not: a consumer
+        that records the events one by one and stops at any of them has recorded exactly what was done."""
+        steps = (*self._steps, *self._further())
+        if not log or not steps:
+            return
+        run = _Run(view, log, state, self._intact)
+        for step in steps:
+            yield from self._carry_out(run, step)
+        # Plans that were not worth breaking the prefix may be free now.
+        for step in tuple(run.put_off) if run.broken else ():
+            yield from self._carry_out(run, step)
+
+    def broken_by(self, view: ContextView, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
+        """Take account of a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the
+        next request."""
+        stand_ins = {f"{COLLAPSED}{edit['target']}" for edit in edited.edits if edit.get("kind") == "collapse"}
+        shown = view.messages(log)
+        first = next((place for place, message in enumerate(shown) if message.id in stand_ins), None)
+        if first is None:
+            return
+        behind = round(view.estimator.total(shown[first:]) * view.estimator.density)
+        run = _Run(view, log, lambda _freed: ContextState(estimate=estimate, usable=estimate), self._intact)
+        intact, position = run.intact[1], max(0, estimate - behind)
+        self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
+
+    def _carry_out(self, run: _Run, step: ContextStep) -> Iterator[ContextEdited]:
+        edited = run.carried_out(step)
+        if edited is not None:
+            self._intact = run.intact
+            yield edited
+
+
+class _Run:
+    def __init__(
+        self,
+        view: ContextView,
+        log: Sequence[Message],
+        state: Callable[[int], ContextState],
+        intact: tuple[str, int],
+    ) -> None:
+        self._view = view
+        self._log = log
+        self._state = state
+        self._freed = 0
+        self.put_off: list[ContextStep] = []
+        """Steps whose plans were not worth their cost."""
+        self.broken = False
+        self._look()
+        last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
+        self.intact = intact if intact[0] == last_reply else (last_reply, -1)
+        self._now = self._compute_state()
+
+    def carried_out(self, step: ContextStep) -> ContextEdited | None:
+        state = self._now
+        plan = step.plan(self._messages, state)
+        if plan is None:
+            return None
+        plan = self._filter_allowed(plan, state)
+        if not plan.edits:
+            return None
+        places = {message.id: place for place, message in enumerate(self._messages)}
+        first = min(_place(edit.target, places) for edit in plan.edits)
+        position = self._position(first, state)
+        if not worth_it(plan, position, state):
+            self.put_off.append(step)
+            return None
+        self._view.edit(plan.edits, after=self._log[-1].id)
+        self._freed += plan.freed
+        if first[0] < self._last_reply:
+            self.broken = True
+            self.intact = (self.intact[0], min(position, state.cached))
+        if any(edit.kind == "collapse" for edit in plan.edits):
+            self._look()
+        self._now = self._compute_state()
+        edits = [edit_to_dict(edit) for edit in plan.edits]
+        return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
+
+    def _position(self, first: tuple[int, int], state: ContextState) -> int:
+        """Tokens at the beginning of the request that stay cached if the first change is at this place."""
+        intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
+        return max(0, state.estimate - self._tokens_from(*intact))
+
+    def _look(self) -> None:
+        """Load the messages that the next request shows individually, as they are in the log."""
+        in_force = self._messages = self._view.edits.uncollapsed(self._log)
+        reply = Origin.REPLY
+        self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
+
+    def _compute_state(self) -> ContextState:
+        edits, state = self._view.edits, self._state(self._freed)
+        cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
+        return replace(state, cached=cached, edited=edits.edited)
+
+    def _filter_allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
+        """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
+        density = self._view.estimator.density
+        edits = tuple(
+            edit if density == 1.0 or not edit.freed else replace(edit, freed=round(edit.freed * density))
+            for edit in plan.edits
+            if edit.target not in state.pinned
+        )
+        return StepPlan(edits, plan.text, plan.must, plan.for_room)
+
+    def _tokens_from(self, place: int, block: int) -> int:
+        estimator = self._view.estimator
+        tokens = estimator.total(self._view.edits.shown(self._messages[place:]))
+        tokens -= sum(map(block_tokens, self._messages[place].content[:block]))
+        return max(0, round(tokens * estimator.density))
+
+
+def _place(target: str, places: Mapping[str, int]) -> tuple[int, int]:
+    """Positions of an edit's message and block; (0, 0) if it is not shown."""
+    if target in places:
+        return places[target], 0
+    message_id, _colon, number = target.rpartition(":")
+    return places.get(message_id, 0), int(number) if number.isdigit() else 0

@@ -18,7 +18,7 @@ from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
 from agentcli.context.collapse import Collapse
 from agentcli.context.edits import ContextEdit, edit_from_dict
-from agentcli.context.pipeline import Pipeline
+from agentcli.context.steps import Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import ContextState, StepPlan
+from agentcli.context.steps import ContextState, Pipeline, StepPlan
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds

@@ -19,10 +19,8 @@ from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.compact import pin_name
 from agentcli.context.edits import WRITTEN, block_id, edit_from_dict
-from agentcli.context.microcompact import Microcompact
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
-from agentcli.context.steps import ContextStep
+from agentcli.context.old_results import Microcompact, Snip
+from agentcli.context.steps import ContextStep, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin, TextBlock

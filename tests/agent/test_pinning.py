@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from agentcli.context import user_edits as pinning
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import ContextState, StepPlan
+from agentcli.context.steps import ContextState, Pipeline, StepPlan
 from agentcli.context.user_edits import ContextEffect, planned_drop, planned_restore
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds

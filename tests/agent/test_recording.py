@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.context.normalise import check_pairing, normalise
+from agentcli.context.view import check_pairing, normalise
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json, Message

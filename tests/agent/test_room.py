@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from agentcli.agent.profile import Profile, Tuning
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
+from agentcli.context.old_results import Snip
+from agentcli.context.steps import Pipeline
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog

@@ -7,10 +7,8 @@ import time
 from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, find_spans
-from agentcli.context.microcompact import Microcompact
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
-from agentcli.context.steps import ContextState
+from agentcli.context.old_results import Microcompact, Snip
+from agentcli.context.steps import ContextState, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import ContextState
+from agentcli.context.steps import ContextState, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import (

@@ -6,8 +6,7 @@ import pytest
 
 from agentcli.context.budget import HEAD, ToolResultBudget, file_name, note_of
 from agentcli.context.edits import Edits
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import ContextState
+from agentcli.context.steps import ContextState, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import TextBlock, ToolResultBlock

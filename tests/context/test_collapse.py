@@ -16,10 +16,8 @@ from agentcli.context.collapse import LATEST_TURNS, MAX_ASKED, MIN_SPAN, Collaps
 from agentcli.context.compact import RESTORED
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.microcompact import Microcompact
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import Snip
-from agentcli.context.steps import ContextState, ContextStep
+from agentcli.context.old_results import Microcompact, Snip
+from agentcli.context.steps import ContextState, ContextStep, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message

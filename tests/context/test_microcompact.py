@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.edits import ContextEdit, Edits
-from agentcli.context.microcompact import Microcompact
+from agentcli.context.old_results import Microcompact
 from agentcli.context.steps import ContextState, StepPlan
 from tests.context.logs import PIXEL, Talk
 

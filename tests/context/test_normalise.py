@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
+from agentcli.context.view import NormaliseCache, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
     ImageBlock,

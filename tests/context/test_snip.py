@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.context.edits import ContextEdit, Edits
-from agentcli.context.snip import (
+from agentcli.context.old_results import (
     CHANGED_AND_READ,
     OLD_PICTURE,
     READ_AGAIN,

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.edits import ContextEdit, edit_from_dict, edit_to_dict
-from agentcli.context.microcompact import Microcompact
-from agentcli.context.pipeline import Pipeline
-from agentcli.context.snip import READ_AGAIN, Snip
+from agentcli.context.old_results import READ_AGAIN, Microcompact, Snip
 from agentcli.context.steps import (
     LOOKED_BACK,
     ContextState,
     ContextStep,
+    Pipeline,
     StepPlan,
     expected_turns,
     newest_exchange,

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 
 from agentcli.agent.costs import spending
 from agentcli.assemble import Options, build_engine
-from agentcli.context import normalise
+from agentcli.context import view as context_view
 from agentcli.core.events import (
     USER_AGENT,
     AgentFinished,
@@ -279,7 +279,7 @@ async def test_the_first_request_finds_the_messages_of_a_resumed_session_prepare
     )
     async with build_engine(options) as engine:
         past_of(engine)
-        converted = count_calls(monkeypatch, normalise, "_clean")
+        converted = count_calls(monkeypatch, context_view, "_clean")
         measured = count_calls(monkeypatch, spending, "message_tokens")
         await collect(engine.submit("go on"))
     assert len(transport.requests[0]["messages"]) > 160

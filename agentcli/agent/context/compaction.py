@@ -18,8 +18,7 @@ from agentcli.agent.side_call import SideCall
 from agentcli.agent.user_input import Questions
 from agentcli.context import compact as words
 from agentcli.context.estimate import message_tokens
-from agentcli.context.normalise import normalise
-from agentcli.context.view import ContextView
+from agentcli.context.view import ContextView, normalise
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.append_only import AppendOnly

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import field, replace
 
 from agentcli.agent.ports import EmitEvent
+from agentcli.agent.subagents.agents import AGENT
 from agentcli.agent.subagents.specs import AgentWorktree, ChildEngine
-from agentcli.agent.subagents.updates import AGENT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
@@ -19,8 +19,8 @@ from agentcli.core.text.format import counted, elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output
 
-MOST_CALLS = 30
-MOST_FOUND = 20_000
+MAX_CALLS = 30
+MAX_FOUND = 20_000
 """Maximum characters of a failed agent's text."""
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
@@ -160,7 +160,7 @@ class AgentRun:
         title = self._titles.pop(event.tool_use_id, event.name)
         if event.outcome == "done":
             self.calls.append(f"{title}: {plain_line(event.summary, 120)}" if event.summary else title)
-            del self.calls[:-MOST_CALLS]
+            del self.calls[:-MAX_CALLS]
 
     def _conclude(self, signal: AbortSignal) -> None:
         result = self._result
@@ -177,7 +177,7 @@ class AgentRun:
 
     def _found(self) -> str:
         said = "\n\n".join(self.said)
-        cut = f"[…]{said[-MOST_FOUND:]}" if len(said) > MOST_FOUND else said
+        cut = f"[…]{said[-MAX_FOUND:]}" if len(said) > MAX_FOUND else said
         parts = [f"What it had reported until then:\n\n{cut}" if said else "It had reported nothing yet."]
         if self.calls:
             parts.append("\n".join(["Its last calls:", *(f"- {call}" for call in self.calls)]))

@@ -18,7 +18,7 @@ from agentcli.tools.registry import Registry, builtin_traits
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
 
-DEEPEST = 2
+MAX_DEPTH = 2
 """Maximum nesting level: agents may start agents, which may not start any."""
 TASK = "Task"
 SMALL_MODEL = "small"
@@ -121,7 +121,7 @@ def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
     if spec.shares_context:
         return registry  # The tools are part of the prefix.
     left_out = {_tool_name(name) for name in spec.disallowed_tools}
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         left_out.add(TASK)
     chosen: Iterable[Tool] = registry
     if spec.tools is not None:
@@ -156,13 +156,13 @@ class _ReadOnly:
         return None
 
 
-MOST_AGENTS = 10
+MAX_AGENTS = 10
 
 
 class AgentGroup:
     """State shared by all agents of a session: their numbers and the limit of parallel runs."""
 
-    def __init__(self, most: int = MOST_AGENTS, numbers: Mapping[str, int] | None = None) -> None:
+    def __init__(self, most: int = MAX_AGENTS, numbers: Mapping[str, int] | None = None) -> None:
         """`numbers`: the last number used per agent name."""
         self.most = most
         self.slots = Semaphore(most)
@@ -219,6 +219,6 @@ class AgentSetup:
     """Builds the engine of an agent that this session starts. Raises `AgentError` or `OSError`."""
     defined: Callable[[], Mapping[str, AgentSpec]] = dict
     """Returns the current agents beyond the built-in ones; one with the name of a built-in agent replaces it."""
-    most: int = MOST_AGENTS
+    most: int = MAX_AGENTS
     open_worktree: Callable[[Session], AgentWorktree] | None = None
     """Makes a git worktree for an agent of this session. Blocking; raises `AgentError`. None: there are none."""
