@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import CompactArguments
-from agentcli.agent.costs.cache_difference import Front
+from agentcli.agent.costs.cache_watch import Front
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.session import Session

@@ -1,7 +1,7 @@
 """`Session`: the live conversation. It owns each of its values once and is passed whole to every stage of the loop.
 
 `assemble` builds one from settings and a session file; `child` makes that of a sub-agent. Events leave through `emit`,
-which records them first (`agent/delivery.py`). Never here: what happens in a submission, which is in
+which records them first (`conversation_log.Delivery`). Never here: what happens in a submission, which is in
 `agent/submission.py` and `agent/loop/`.
 """
 
@@ -17,20 +17,17 @@ from agentcli.agent.attachments.mentions import Mentions
 from agentcli.agent.attachments.state_notes import Composite, UserNotes
 from agentcli.agent.background import BackgroundCommands, Wakes
 from agentcli.agent.context.control import ContextControl
-from agentcli.agent.conversation_log import ConversationLog
-from agentcli.agent.conversation_requests import ConversationRequests, LoadedTools
-from agentcli.agent.costs.cache_difference import Front
-from agentcli.agent.costs.cache_watch import CacheWatch
+from agentcli.agent.conversation_log import ConversationLog, Delivery
+from agentcli.agent.costs.cache_watch import CacheWatch, Front
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
-from agentcli.agent.delivery import Delivery
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.live_files import Configuration, LiveFiles
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import Limits, LoopState
 from agentcli.agent.plugins import Owned, SessionPlugins
 from agentcli.agent.ports import END_SECONDS, Attachments, Collapser, EmitEvent, HookChain, Hooks, Staging
-from agentcli.agent.profile import ModelSettings, Profile, price_of
+from agentcli.agent.profile import ConversationRequests, LoadedTools, ModelSettings, Profile, price_of
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.side_call import Summaries
 from agentcli.agent.subagents.agents import AgentList, AgentReports, Agents, lost_agents

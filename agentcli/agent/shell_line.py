@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.toolcalls.call_input import paths_of_command
+from agentcli.agent.toolcalls.call_data import paths_of_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import in_thread

@@ -1,6 +1,7 @@
 """One submission: a prompt, a compaction or a command, from its start to its one `Result` (SPEC 1, L1).
 
-Its events go through `agent/delivery.py`. The last one is always exactly one `Result`.
+Its events are recorded before they are shown (`conversation_log.Delivery`). The last one is always exactly one
+`Result`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import replace
 
 from agentcli.agent.attachments.undo_notes import COMMAND_FAILED
 from agentcli.agent.context.compaction import CompactArguments, Compaction
+from agentcli.agent.conversation_log import Delivery
 from agentcli.agent.costs.costs import Account, ask_about_budget
-from agentcli.agent.delivery import Delivery
-from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_state import EndReason, Stop
+from agentcli.agent.ports import ask_hooks, hook_message
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
 from agentcli.agent.session import Session
 from agentcli.agent.user_input import prompt_blocks

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.session import Session
-from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.call_data import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev

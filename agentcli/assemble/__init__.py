@@ -185,7 +185,7 @@ def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:
     """Adds hooks that require structured output, if requested."""
     if env.options.json_schema is None:
         return lambda hooks: hooks
-    from agentcli.agent.hooks import RequireOutput
+    from agentcli.agent.ports import RequireOutput
 
     return lambda hooks: HookChain((hooks, RequireOutput(STRUCTURED_OUTPUT)))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentcli.agent.attachments.skills import had_skill_tool
-from agentcli.agent.costs.cache_difference import Front
+from agentcli.agent.costs.cache_watch import Front
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.files.links import real_path

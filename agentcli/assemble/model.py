@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from agentcli.agent.costs.cache_difference import Front
+from agentcli.agent.costs.cache_watch import Front
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment

@@ -22,7 +22,7 @@ from agentcli.agent.attachments.state_notes import (
     ResumedFolders,
     TaskListReminder,
 )
-from agentcli.agent.costs.cache_difference import Front, front_from
+from agentcli.agent.costs.cache_watch import Front, front_from
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Attachments
 from agentcli.agent.session import LateSystem

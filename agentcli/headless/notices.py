@@ -55,7 +55,7 @@ def denial_summary(denied: Sequence[PermissionDenied]) -> str:
     rules = list(dict.fromkeys(rule for event in denied for rule in event.rules))
     if not rules:
         return text
-    from agentcli.agent.toolcalls.call_result import allow_flag
+    from agentcli.agent.toolcalls.call_data import allow_flag
 
     every = all(event.rules for event in denied)
     return f"{text} To allow {'them' if every and len(denied) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"

@@ -89,7 +89,7 @@ class LoadedSession:
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """User contexts and their sources by the boundary from which they apply, "" for the beginning."""
     front: Json | None = None
-    """Prefix of the last request, in the form of `agent/costs/cache_difference.py`; None before the first request."""
+    """Prefix of the last request, in the form of `agent/costs/cache_watch.py`; None before the first request."""
     front_version: str = ""
     """Version of the program that sent it."""
     choice: Json | None = None

@@ -13,8 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli import __version__
-from agentcli.agent.costs.cache_difference import Fingerprints, Front, changed_since_closed, front_from, kept_head
-from agentcli.agent.costs.cache_watch import CacheWatch, Setup
+from agentcli.agent.costs.cache_watch import (
+    CacheWatch,
+    Fingerprints,
+    Front,
+    Setup,
+    changed_since_closed,
+    front_from,
+    kept_head,
+)
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev

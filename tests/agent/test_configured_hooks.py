@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.configured_hooks import ConfiguredHooks
-from agentcli.agent.hooks import RequireOutput
-from agentcli.agent.ports import Extensions, HookChain, Hooks, PreToolVerdict
+from agentcli.agent.ports import Extensions, HookChain, Hooks, PreToolVerdict, RequireOutput
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Origin, ToolUseBlock

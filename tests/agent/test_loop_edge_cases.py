@@ -8,9 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from agentcli.agent.hooks import RequireOutput
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, Extensions, Hooks
+from agentcli.agent.ports import Attachments, Extensions, Hooks, RequireOutput
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import ABORT_GRACE_SECONDS
 from agentcli.core import events as ev

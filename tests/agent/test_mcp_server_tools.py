@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.conversation_requests import LoadedTools
 from agentcli.agent.mcp.server_tools import ServerToolLimits, ServerTools, ServerToolSettings
 from agentcli.agent.mcp.tools import ReadMcpResource
 from agentcli.agent.mcp.updates import MAX_ANNOUNCED
-from agentcli.agent.profile import Profile
+from agentcli.agent.profile import LoadedTools, Profile
 from agentcli.commands.line import run_command
 from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core import events as ev

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.costs.cache_difference import Fingerprints, Front
-from agentcli.agent.costs.cache_watch import SHORT_TTL, CacheWatch, Setup
+from agentcli.agent.costs.cache_watch import SHORT_TTL, CacheWatch, Fingerprints, Front, Setup
 from agentcli.agent.profile import Profile
 from agentcli.context.report import ChangePrice, ExpectedCache, price_of_change
 from agentcli.core import events as ev

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.toolcalls.call_result import denial_sentence, unattended_refusal
+from agentcli.agent.toolcalls.call_data import denial_sentence, unattended_refusal
 from agentcli.cli.main import main
 from agentcli.context.prompt import default_prompt
 from agentcli.core.permission import Decision, Need

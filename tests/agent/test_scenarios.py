@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.hooks import RequireOutput
 from agentcli.agent.loop_state import EndReason, LoopState, Transition
-from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, StopVerdict
+from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, RequireOutput, StopVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason

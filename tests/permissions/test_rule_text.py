@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentcli.agent.toolcalls.call_result import allow_flag
+from agentcli.agent.toolcalls.call_data import allow_flag
 from agentcli.cli.flags import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import terminal_line

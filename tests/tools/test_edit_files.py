@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.call_data import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev

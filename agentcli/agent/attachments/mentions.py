@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.toolcalls.call_result import user_words
+from agentcli.agent.toolcalls.call_data import user_words
 from agentcli.agent.user_input import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context.compaction_plan import CompactionDraft, drafted
-from agentcli.agent.hooks import ask_hooks, hook_message
+from agentcli.agent.ports import ask_hooks, hook_message
 from agentcli.agent.side_call import SideCall
 from agentcli.agent.user_input import Questions
 from agentcli.context import compact as words

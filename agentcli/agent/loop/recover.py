@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.repetition import ask_about_loop
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
+from agentcli.agent.ports import ask_hooks, hook_message
 from agentcli.agent.session import Session
 from agentcli.agent.user_input import Priority, QueuedPrompt
 from agentcli.context.compact import pinned_now

@@ -15,14 +15,12 @@ from contextlib import aclosing
 from dataclasses import field
 from typing import Protocol
 
-from agentcli.agent.hooks import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import MIN_WAIT_SECONDS, SECONDS
-from agentcli.agent.ports import EmitEvent
+from agentcli.agent.ports import EmitEvent, hook_message
 from agentcli.agent.session import Session
 from agentcli.agent.side_call import announced, consulted
-from agentcli.agent.toolcalls.call_input import observed_input
-from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.call_data import CallResult, observed_input
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import block_tokens
 from agentcli.core import events as ev

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.agent.conversation_requests import LoadedTools
 from agentcli.agent.mcp.results import MAX_TOKENS
 from agentcli.agent.mcp.tools import ListMcpResources, McpTool, ReadMcpResource
+from agentcli.agent.profile import LoadedTools
 from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.context.estimate import schema_tokens
 from agentcli.core.abort import AbortSignal

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, Protocol
 
-from agentcli.agent.toolcalls.call_result import CallResult, failed, interrupted_call
+from agentcli.agent.toolcalls.call_data import CallResult, failed, interrupted_call
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.toolcalls.call_result import UserWords, declined_result
+from agentcli.agent.toolcalls.call_data import UserWords, declined_result
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import RuleChoice
 from agentcli.core.text.plaintext import plain_line

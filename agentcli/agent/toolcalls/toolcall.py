@@ -16,19 +16,22 @@ from agentcli.agent.plugins import PluginRenderers
 from agentcli.agent.ports import EmitEvent, PostToolVerdict, PreToolVerdict
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.subagents.agents import CallAgents
-from agentcli.agent.toolcalls.call_input import changed_paths, fit_input, observed_input, without_derived
-from agentcli.agent.toolcalls.call_result import (
+from agentcli.agent.toolcalls.call_data import (
     CallResult,
     Outcome,
     UserWords,
+    changed_paths,
     declined_result,
     denial_sentence,
     failed,
+    fit_input,
     interrupted_call,
+    observed_input,
     result_block,
     unattended_refusal,
     unfit_input,
     user_words,
+    without_derived,
 )
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
