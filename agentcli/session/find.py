@@ -180,7 +180,7 @@ def _message_count(records: list[Json]) -> int | None:
 
 def _first_prompt(records: list[Json]) -> str:
     for record in records:
-        if record.get("type") == "user" and record.get("origin", "prompt") == "prompt" and not record.get("isMeta"):
+        if record.get("type") == "user" and record.get("origin", "prompt") == "prompt":
             text = _text_of(record.get("message"))
             if text:
                 return " ".join(text[: 4 * TEXT_LIMIT].split())[:TEXT_LIMIT]

@@ -11,7 +11,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     user             a whole message such as a prompt or an attachment; `uuid` is its id, `origin` its kind;
                      with origin tool_results: one block of a message that ends with `results-end`
     assistant        one block of a reply that ends with `reply-end` (`messageId` is ours, `message.id` the API's)
-    reply-end        the reply is complete: `parts` lists its lines in order
+    reply-end        the reply is complete: `parts` lists its lines in order, `message` has all but its content
     results-end      the same for a message of tool results
     call             a call asks the user (`state`: asked), or begins to run and may change something (`begun`)
     boundary, error  messages of the log that are never sent
@@ -51,10 +51,7 @@ from agentcli.core.messages import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    block_from_dict,
-    block_to_dict,
 )
-from agentcli.core.usage import Usage
 
 FORMAT = 1
 
@@ -84,45 +81,6 @@ def decode_line(line: bytes) -> Json | None:
         except ValueError:
             return None
     return record if isinstance(record, dict) else None
-
-
-def whole_message_fields(message: Message) -> Json:
-    """Fields of a line with a whole message, besides those that every line has."""
-    body: Json = {"role": message.role, "content": [block_to_dict(block) for block in message.content]}
-    if message.api_id:
-        body["id"] = message.api_id
-    if message.model:
-        body["model"] = message.model
-    if message.stop_reason is not None:
-        body["stop_reason"] = message.stop_reason
-    if message.usage is not None:
-        body["usage"] = message.usage.to_wire()
-    fields: Json = {"origin": message.origin.value}
-    if message.origin in (Origin.ATTACHMENT, Origin.RECOVERY, Origin.HOOK, Origin.INTERRUPTION):
-        fields["isMeta"] = True
-    if message.origin is Origin.SUMMARY:
-        fields["isCompactSummary"] = True
-    if message.meta:
-        fields["meta"] = dict(message.meta)
-    fields["message"] = body
-    return fields
-
-
-def whole_message(record: Mapping[str, Any]) -> Message:
-    """The reverse of `whole_message_fields`. Raises ValueError, KeyError or TypeError for a record of another form."""
-    body = record["message"]
-    usage = body.get("usage")
-    return Message(
-        role="assistant" if body["role"] == "assistant" else "user",
-        content=tuple(map(block_from_dict, body["content"])),
-        id=str(record["uuid"]),
-        origin=Origin(record["origin"]),
-        api_id=str(body.get("id") or ""),
-        model=str(body.get("model") or ""),
-        stop_reason=body.get("stop_reason"),
-        usage=Usage.from_wire(usage) if usage is not None else None,
-        meta=dict(record.get("meta") or {}),
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- events

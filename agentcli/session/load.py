@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from errno import EIO
 from os import SEEK_END
 from pathlib import Path
@@ -34,11 +34,12 @@ from agentcli.core.messages import (
     ToolUseBlock,
     block_from_dict,
     is_thinking,
+    message_from_dict,
     wrapped,
 )
 from agentcli.core.text.format import counted, plural
-from agentcli.core.usage import Usage, usage_row
-from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, recorded_event, whole_message
+from agentcli.core.usage import usage_row
+from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, recorded_event
 from agentcli.session.journal import FileEnd
 
 if TYPE_CHECKING:
@@ -382,14 +383,14 @@ class RecordReader:
             self._take_whole(record)
 
     def _take_whole(self, record: Json) -> None:
-        message = whole_message(record)
+        message = message_from_dict(record["message"])
         self.settle()
         self._append(message, message.id)
         self._history.add_message(message)
 
     def _take_local(self, record: Json) -> None:
         # Without `settle`: an error may be recorded while tools still run.
-        message = whole_message(record)
+        message = message_from_dict(record["message"])
         self.session.messages.append(message)
         self._history.add_message(message)
 
@@ -408,26 +409,14 @@ class RecordReader:
         reply.parts[str(record["uuid"])] = block
 
     def _take_reply_end(self, record: Json) -> None:
-        usage = record.get("usage")
-        message_id = str(record["messageId"])
-        reply = self._replies.get(message_id)
+        message = message_from_dict(record["message"])
+        reply = self._replies.pop(message.id, None)
         found = _pick(record["parts"], reply.parts if reply else {})
-        message = Message(
-            role="assistant",
-            content=tuple(found.values()),
-            id=message_id,
-            origin=Origin.REPLY,
-            api_id=str(record.get("apiId") or ""),
-            model=str(record.get("model") or ""),
-            stop_reason=record.get("stopReason"),
-            usage=Usage.from_wire(usage) if usage is not None else None,
-            meta=dict(record.get("meta") or {}),
-        )
+        message = replace(message, content=tuple(found.values()))
         if message.usage is not None:
             self.session.last_reply_at = str(record.get("timestamp") or "")
         lost = len(record["parts"]) - len(found)
-        self._replies.pop(message_id, None)
-        self._history.end_reply(message_id, message.is_copy)
+        self._history.end_reply(message.id, message.is_copy)
         self._answer_calls()
         self.session.skipped += lost
         if not lost or found:
@@ -440,13 +429,7 @@ class RecordReader:
         found = _pick(record["parts"], self._results)
         calls = self._last.tool_uses if self._last is not None else ()
         content = answered(calls, tuple(found.values()))
-        message = Message(
-            role="user",
-            content=content,
-            id=str(record["messageId"]),
-            origin=Origin.TOOL_RESULTS,
-            meta=dict(record.get("meta") or {}),
-        )
+        message = replace(message_from_dict(record["message"]), content=content)
         self._results.clear()
         self._asked.clear()
         self._begun.clear()

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    ToolUseBlock,
+    block_to_dict,
+    is_thinking,
+    message_to_dict,
+)
 from agentcli.core.text.plaintext import plain_line
 from agentcli.session.base import (
     CallState,
@@ -33,7 +42,7 @@ from agentcli.session.base import (
     results_path,
     session_path,
 )
-from agentcli.session.history import FORMAT, call_record, encode_line, event_record, whole_message_fields
+from agentcli.session.history import FORMAT, call_record, encode_line, event_record
 from agentcli.session.journal import SessionJournal
 
 if TYPE_CHECKING:
@@ -282,7 +291,7 @@ class SessionStore(Store):
             kind = message.origin.value
         else:
             self._void_open_reply()
-        self._write(kind, whole_message_fields(message), uuid=message.id)
+        self._write(kind, {"origin": message.origin.value, "message": message_to_dict(message)}, uuid=message.id)
         if not message.origin.local:
             self._leaf = message.id
 
@@ -313,20 +322,7 @@ class SessionStore(Store):
 
         chosen = _choose(message.content, self._open_reply(message.id).parts, add)
         self._reply = None
-        fields: Json = {"messageId": message.id, "parts": [part.uuid for part in chosen]}
-        if message.api_id:
-            fields["apiId"] = message.api_id
-        if message.model:
-            fields["model"] = message.model
-        if message.stop_reason is not None:
-            fields["stopReason"] = message.stop_reason
-        if message.usage is not None:
-            fields["usage"] = message.usage.to_wire()
-        if message.meta:
-            fields["meta"] = dict(message.meta)
-        self._write("reply-end", fields)
-        if chosen:
-            self._leaf = chosen[-1].uuid
+        self._write_end("reply-end", message, chosen)
 
     def _record_result(self, event: ev.ToolFinished) -> None:
         try:
@@ -350,14 +346,17 @@ class SessionStore(Store):
             return self._result_part(block, getattr(block, "tool_use_id", ""))
 
         chosen = _choose(message.content, self._results, add)
-        fields: Json = {"messageId": message.id, "parts": [part.uuid for part in chosen]}
-        if message.meta:
-            fields["meta"] = dict(message.meta)
-        self._write("results-end", fields)
-        if chosen:
-            self._leaf = chosen[-1].uuid
+        self._write_end("results-end", message, chosen)
         self._results.clear()
         self._call_lines.clear()
+
+    def _write_end(self, kind: str, message: Message, parts: Sequence[_Part]) -> None:
+        """Write that a message is complete: its lines in order, and all of it but its content."""
+        self._write(
+            kind, {"parts": [part.uuid for part in parts], "message": message_to_dict(replace(message, content=()))}
+        )
+        if parts:
+            self._leaf = parts[-1].uuid
 
     def _record_tombstone(self, message_id: str) -> None:
         reply = self._reply
