@@ -37,7 +37,6 @@ def notices(launcher: BubblewrapLauncher) -> str:
 @pytest.fixture(autouse=True)
 def few_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
-    monkeypatch.setattr(guard, "MAX_FOLDERS_AT_ONCE", 20)
     monkeypatch.setattr(inventory, "MAX_SECONDS", 20.0)
 
 

@@ -34,9 +34,6 @@ class Launch:
     close: Callable[[], tuple[SandboxFinding, ...]] = lambda: ()
     """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
     May be slow, so not on the event loop. A second call returns the same."""
-    close_at_once: Callable[[], bool] = lambda: False
-    """As `close`, on the event loop: works after most commands, which leave next to nothing to do. False: call `close`
-    in a thread."""
     watch: int = -1
     """A descriptor that is readable when `look` has work; -1: none."""
     look: Callable[[], bool] = lambda: False

@@ -10,7 +10,6 @@ before it is quarantined.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import threading
@@ -33,7 +32,7 @@ from agentcli.sandbox.linux.processes import SandboxProcesses
 from agentcli.sandbox.linux.seccomp import seccomp_filter
 from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.sandbox.quarantine.guard import MAX_FINDINGS, MAX_SECONDS, Guard, LateSearch, Watched, inner_folders
-from agentcli.sandbox.quarantine.inventory import Inventory, TakesLonger, change_time
+from agentcli.sandbox.quarantine.inventory import Inventory, change_time
 from agentcli.sandbox.quarantine.protected import Protection, protection, uses_git
 from agentcli.sandbox.secrets import VARIABLES
 from agentcli.sandbox.session_folder import SessionFolder
@@ -106,8 +105,11 @@ class BubblewrapLauncher(Launcher):
         session = files.folder
         rules = self.rules
         began = change_time()
-        protected = self._protection(arguments, grant)
-        guard = self._guard(protected, session, arguments, began, grant)
+        protected, guard = Protection(), None
+        # A read-only command can change nothing that would have to be checked.
+        if not grant.reads_only:
+            protected = self._protection(arguments, grant)
+            guard = self._guard(protected, session, arguments, began, grant)
         processes = SandboxProcesses()
         filter = -1
         connection = ProxyConnection()
@@ -142,7 +144,8 @@ class BubblewrapLauncher(Launcher):
             )
         except BaseException:
             processes.close()
-            guard.close()
+            if guard is not None:
+                guard.close()
             connection.close()
             granted.close()
             if filter >= 0:
@@ -150,19 +153,16 @@ class BubblewrapLauncher(Launcher):
             raise
         cleanup = _Cleanup(self, processes, guard, protected, (filter, connection, granted))
         self._start_inventory(began)
-        # What a grant opened takes longer to clean up.
-        is_plain = not (rules.strict or granted.paths or connection.mounts)
         return Launch(
             command,
             variables,
             cleanup.close,
-            close_at_once=lambda: is_plain and cleanup.close_at_once(),
             pass_descriptors=(processes.descriptor, *((filter,) if filter >= 0 else ())),
             watch_limits=lambda: self._limits.add(cleanup, cleanup.first_process),
             stopped_for=cleanup.stopped_for,
             terminate=cleanup.terminate,
-            watch=guard.descriptor,
-            look=lambda: guard.look() > (0 if rules.strict else MAX_FINDINGS),
+            watch=-1 if guard is None else guard.descriptor,
+            look=lambda: guard is not None and guard.look() > (0 if rules.strict else MAX_FINDINGS),
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
         )
@@ -310,10 +310,12 @@ class BubblewrapLauncher(Launcher):
 
     def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
         """Check what an ended command left behind; called by `_Cleanup`. Blocking."""
-        if self._inventory_thread is not None:
-            self._inventory_thread.join()
         try:
-            self._widen(guard)
+            if self._inventory_thread is not None:
+                self._inventory_thread.join()
+            with self._lock:
+                # Otherwise a file that a parallel command planted would count as existing before.
+                guard.widen(min(other.began for other in self._guards))
             findings = guard.finish()
             if guard.is_cut:
                 self._late_search.add(guard)
@@ -322,26 +324,9 @@ class BubblewrapLauncher(Launcher):
                     findings += tuple(iter(self._late_search.take_finding, None))
             return findings
         finally:
-            self._forget(protected, guard)
-
-    def ended_at_once(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
-        """As `ended`, on the event loop. Raises `TakesLonger` before anything is done."""
-        if self._inventory_thread is None or self._inventory_thread.is_alive():
-            raise TakesLonger
-        self._widen(guard)
-        findings = guard.finish(at_once=True)
-        self._forget(protected, guard)
-        return findings
-
-    def _widen(self, guard: Guard) -> None:
-        with self._lock:
-            # Otherwise a file that a parallel command planted would count as existing before.
-            guard.widen(min(other.began for other in self._guards))
-
-    def _forget(self, protected: Protection, guard: Guard) -> None:
-        with self._lock:
-            self._running.remove(protected)
-            self._guards.remove(guard)
+            with self._lock:
+                self._running.remove(protected)
+                self._guards.remove(guard)
 
     def take_notice(self) -> str | None:
         finding = self._late_search.take_finding()
@@ -417,7 +402,7 @@ class _Cleanup:
         self,
         launcher: BubblewrapLauncher,
         processes: SandboxProcesses,
-        guard: Guard,
+        guard: Guard | None,
         protected: Protection,
         held: tuple[int, ProxyConnection, WritablePaths],
     ) -> None:
@@ -430,7 +415,8 @@ class _Cleanup:
         self._filter, self._connection, self._granted = held
         self._stopped_for = ""
         self._findings: tuple[SandboxFinding, ...] | None = None
-        launcher.started(protected, guard)
+        if guard is not None:
+            launcher.started(protected, guard)
 
     def first_process(self) -> int | None:
         return self._processes.first_process()
@@ -444,16 +430,9 @@ class _Cleanup:
             self._unwatch()
             self._processes.wait_until_gone()
             self._release()
-            self._findings = self._launcher.ended(self._protected, self._guard)
+            if self._guard is not None:
+                self._findings = self._launcher.ended(self._protected, self._guard)
         return self._findings
-
-    def close_at_once(self) -> bool:
-        self._unwatch()
-        if self._findings is None and self._processes.is_gone():
-            with contextlib.suppress(TakesLonger, OSError):
-                self._findings = self._launcher.ended_at_once(self._protected, self._guard)
-                self._release()
-        return self._findings is not None
 
     def _unwatch(self) -> None:
         """Stop watching limits; call it before the first process is gone and its number may be reused."""

@@ -27,7 +27,6 @@ from agentcli.sandbox.quarantine.inventory import (
     Inventory,
     Repository,
     RepositoryState,
-    TakesLonger,
     active_hooks,
     change_time,
     signature_of,
@@ -43,10 +42,6 @@ from agentcli.sandbox.quarantine.store import (
 )
 from agentcli.shell.git_config import CONTROL_NAMES, completes_repository, pointed_at, points_back, read_regular
 
-MAX_FOLDERS_AT_ONCE = 200
-"""Number of folders that `finish` checks within a millisecond."""
-MAX_ENTRIES_AT_ONCE = 5_000
-"""Maximum entries of a changed folder that is listed on the event loop."""
 MAX_FINDINGS = 20
 """Number of findings after which the command is stopped."""
 _MAX_ATTEMPTS = 3
@@ -107,7 +102,7 @@ class Guard:
         self.began = watched.began
         self._findings: list[SandboxFinding] = []
         self._lock = threading.Lock()
-        self._quick = self._at_once = False
+        self._quick = False
         self._was_complete = False
         self.ended = 0
         """Time when `finish` was called, by the clock of change times, in ns."""
@@ -151,18 +146,12 @@ class Guard:
         """Check everything since `began`: a parallel command may have planted it."""
         self.began = min(self.began, began)
 
-    def finish(self, *, at_once: bool = False) -> tuple[SandboxFinding, ...]:
-        """Check the working directories after the command has ended. Blocking.
-
-        `at_once`: for the event loop. Raises `TakesLonger` unless it is immediately clear that nothing has changed;
-        then call it again in a thread.
-        """
+    def finish(self) -> tuple[SandboxFinding, ...]:
+        """Check the working directories after the command has ended. Blocking."""
         self.close()
         self.ended = change_time()
         with self._lock:
-            self._quick, self._at_once = False, at_once
-            if self._inventory.size > MAX_FOLDERS_AT_ONCE or not self._inventory.complete:
-                self._look_closely()
+            self._quick = False
             for path in sorted(self._missing, key=str):
                 self._planted(path)
             for path, content in self._watched.contents.items():
@@ -171,12 +160,8 @@ class Guard:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
             walk = FolderWalk(self.began)
-            if at_once:
-                walk.may_continue, walk.most_entries = _few_folders, MAX_ENTRIES_AT_ONCE
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
-            if walk.unread:
-                self._look_closely()
             self._findings += unread_findings(self._inventory, walk, self.began)
             self.is_cut, self.is_flooded = not walk.complete, walk.is_flooded
             if self.is_flooded:
@@ -192,17 +177,11 @@ class Guard:
             self._check(repository)
             return self._findings[before:]
 
-    def _look_closely(self) -> None:
-        """Raise `TakesLonger` on the event loop. Call it before anything that may run git or move files."""
-        if self._at_once:
-            raise TakesLonger
-
     # ----------------------------------------------------------------------------------------------- single names
 
     def _planted(self, path: Path) -> None:
         if signature_of(path) is None:
             return
-        self._look_closely()
         if any(path.is_relative_to(folder) for folder in self._watched.own):
             if path.name == "hooks" and not active_hooks(path):
                 return
@@ -215,7 +194,6 @@ class Guard:
     def _changed(self, path: Path, old: bytes) -> None:
         found = signature_of(path)
         if found is None:
-            self._look_closely()
             # Removed with its folder, or a pointer or script without effective content.
             if path.name in (*CONTROLS,) and path.parent.is_dir():
                 self._put_back(path, old)
@@ -223,7 +201,6 @@ class Guard:
         new = read_regular(path) if stat.S_ISREG(found[1]) else None
         if new == old:
             return
-        self._look_closely()
         if new is None:
             self._take(path, "it replaced a protected file")
             self._put_back(path, old)
@@ -257,7 +234,6 @@ class Guard:
         for folder in inner:
             if folder in self._watched.inner:
                 continue
-            self._look_closely()
             if _is_worktree(folder, (git_dir, *inner)):
                 reason = _worktree_objection(folder, self._watched.inside)
             else:
@@ -272,7 +248,6 @@ class Guard:
             state, known = state_of(repository), self._inventory.known(repository.path)
             if known == state:
                 return
-            self._look_closely()
             self._judge(repository, known, state)
             if signature_of(repository.path) is None:
                 self._inventory.forget(repository.path)
@@ -401,12 +376,6 @@ class Guard:
     def _note(self, finding: SandboxFinding) -> None:
         if finding not in self._findings:  # a repository may be judged more than once
             self._findings.append(finding)
-
-
-def _few_folders(count: int) -> bool:
-    if count > MAX_FOLDERS_AT_ONCE:
-        raise TakesLonger
-    return True
 
 
 def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[SandboxFinding]:

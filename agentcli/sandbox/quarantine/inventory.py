@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import threading
 import time
 from collections import deque
@@ -66,10 +65,6 @@ class _Folder:
     bare: bool
 
 
-class TakesLonger(Exception):
-    """Raised on the event loop if a check would take longer. Nothing was changed."""
-
-
 class FolderWalk:
     """One walk through the folders, with its limits and progress."""
 
@@ -82,8 +77,6 @@ class FolderWalk:
         """Number of folders that changed since the command began."""
         self.unread: dict[str, Signature] = {}
         """Folders that could not be listed."""
-        self.most_entries = sys.maxsize
-        """Maximum entries of one folder; beyond it `TakesLonger` is raised."""
         self.is_late = may_continue is not None
         deadline = time.monotonic() + MAX_SECONDS
         self.may_continue = may_continue or (lambda count: count < MAX_FOLDERS and time.monotonic() <= deadline)
@@ -211,8 +204,6 @@ class Inventory:
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(entry.name)
                     names.append(entry.name)
-                    if len(names) > walk.most_entries:
-                        raise TakesLonger
         except OSError:
             walk.unread[path] = signature
             return None

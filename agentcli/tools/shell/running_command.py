@@ -199,8 +199,8 @@ class ShellCommand:
             if self._launch.watch >= 0:
                 asyncio.get_running_loop().remove_reader(self._launch.watch)
             # Without a sandbox there is nothing to check.
-            at_once = self._launch.terminate is None or self._launch.close_at_once()
-            self.findings = self._launch.close() if at_once else await in_thread(self._launch.close)
+            unsandboxed = self._launch.terminate is None
+            self.findings = self._launch.close() if unsandboxed else await in_thread(self._launch.close)
             self.stopped_for = self._launch.stopped_for()
 
     def _look(self) -> None:
