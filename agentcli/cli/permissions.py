@@ -244,7 +244,7 @@ def _content(part: TrustedContent) -> list[str]:
 # -------------------------------------------------------------------------------------------------------- quarantine
 
 _ID = typer.Argument(metavar="ID", help="From `agentcli quarantine list`.")
-_FIELDS = ("id", "path", "kind", "command", "when", "digest", "reason")
+_FIELDS = ("id", "path", "kind", "command", "when", "reason")
 
 
 def list_items(as_json: AsJson = False) -> None:

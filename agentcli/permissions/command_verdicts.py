@@ -24,7 +24,7 @@ from agentcli.shell.git_config import hooks_folders, obeyed_by_git
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words
 from agentcli.shell.parser.programs import runs_input
 from agentcli.shell.parser.strict_parser import NotPlain
-from agentcli.shell.paths import MAX_PATH_LENGTH, Resolved, expanded_pattern, is_inside, is_protected, paths_below
+from agentcli.shell.paths import MAX_PATH_LENGTH, Resolved, expanded_pattern, is_inside, is_protected
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -154,7 +154,6 @@ class PermissionCall:
         return os.path.join(base, word)  # noqa: PTH118 - `..` must stay for what links make of it
 
 
-_SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
 _NEW_TEMP_FILE = (("mktemp",), ("mktemp", "-d"))
 SCRATCH = "it writes only to the session's temp folder"
@@ -178,11 +177,8 @@ class CommandJudge:
             return [PartVerdict(command, str(parts), allowed=False)]
         changed = EarlierEffects(self.call.resolve, self._is_guarded, parts)
         verdicts: list[PartVerdict] = []
-        feeding: Rule | None = None
         for part in parts:
-            feeding = feeding if part.command.piped else None
-            verdict = self._judge_part(part, feeding)
-            feeding = feeding or verdict.rule
+            verdict = self._judge_part(part)
             if verdict.allowed:
                 by_rule = part.objection is not None and self.rule_for(part) is not None
                 later = changed.objection(part, by_rule=by_rule)
@@ -270,8 +266,7 @@ class CommandJudge:
         real = self.call.resolve(literal)
         return any(is_below(real, [folder]) or is_below(folder, [real, literal]) for folder in folders)
 
-    def _judge_part(self, part: CommandPart, feeding: Rule | None = None) -> PartVerdict:
-        """Judge one part. `feeding`: the rule that allows the command whose output is piped into this part."""
+    def _judge_part(self, part: CommandPart) -> PartVerdict:
         text, rule, clause = part.command.text, None, "it is read-only"
         if part.objection is not None:
             rule = self.rule_for(part)
@@ -279,8 +274,6 @@ class CommandJudge:
                 clause = f"it matches {origin(rule)}"
             elif self.changes_accepted(part):
                 clause = ACCEPTED if self.policy.accepts_edits else SCRATCH
-            elif feeding is not None and self._may_save(tee_targets(part)):
-                rule, clause = feeding, _SAVED
             else:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
@@ -289,23 +282,11 @@ class CommandJudge:
             if redirection.kind == "write":
                 writing = self.redirection_rule(redirection.target, part)
                 if isinstance(writing, str):
-                    paths = tuple(os.path.join(folder, redirection.target) for folder in part.folders)  # noqa: PTH118
-                    if (rule or feeding) is None or not self._may_save(paths):
-                        return PartVerdict(text, writing, allowed=False, part=part)
-                    clause = f"{clause} and {_SAVED}"
-                    continue
+                    return PartVerdict(text, writing, allowed=False, part=part)
                 rule = rule or writing
                 accepted = ACCEPTED if self.policy.accepts_edits else SCRATCH
                 clause = f"{clause} and {f'it matches {origin(writing)}' if writing else accepted}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
-
-    def _may_save(self, paths: tuple[str, ...]) -> bool:
-        return bool(paths) and all(
-            may_be_saved(path, self.call, self.policy.temp)
-            and not self._is_guarded(path)
-            and not self._needs_asking(path)
-            for path in paths
-        )
 
     def rule_for(self, part: CommandPart) -> Rule | None:
         """The allow rule that matches a part or the command inside its wrappers. Assignments are never covered."""
@@ -384,8 +365,6 @@ class CommandJudge:
                 return False
             if changes.moved and not self._may_move(changes, part):
                 return False
-            if changes.tree and not self._may_take_tree(changes, part):
-                return False
             readable = (self.call.is_inside(path) or self.in_scratch(path) for path in reads)
             if not all(readable) or any(map(self._needs_asking, reads)):
                 return False
@@ -417,24 +396,6 @@ class CommandJudge:
             return True
         return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
 
-    def _may_take_tree(self, changes: CommandChanges, part: CommandPart) -> bool:
-        """Whether a folder may be copied to the temp folder.
-
-        All of it must be readable, no program may obey files in it, and no link in the target may redirect the copies.
-        """
-        tree = self.located(changes.tree, part)
-        if not all(self.in_scratch(self.located(path, part)) for path in changes.writes):
-            return False
-        exposure = self._place(part.command.text).exposure
-        if exposure is not None and exposure.below(tree) is not None:
-            return False
-        if changes.target:
-            target, inside = (self.located(path, part) for path in changes.writes)
-            if os.path.lexists(inside if os.path.isdir(target) else target):  # noqa: PTH112
-                return False
-        names = paths_below(tree)
-        return names is not None and not any(map(self._is_guarded, names))
-
     def _needs_asking(self, path: str) -> bool:
         rules = (
             rule
@@ -464,36 +425,3 @@ def _union(restrictions: list[Restriction]) -> Restriction:
         return next((rule for one in restrictions if (rule := one.rule_for(path)) is not None), None)
 
     return Restriction(rule_for, tuple(spec for one in restrictions for spec in one.specs))
-
-
-_OUTPUT = re.compile(r"\.(?:txt|log|out|err|json|xml|csv|html|md|tap|diff|patch)\Z")
-
-
-def tee_targets(part: CommandPart) -> tuple[str, ...]:
-    """The files that `tee` would write; none if it is not a plain `tee` at the end of a pipe."""
-    words = part.inner
-    if words[0] != "tee" or not part.command.piped or part.extended or part.command.globs or not part.folders:
-        return ()
-    names = words[2:] if words[1:2] in (("-a",), ("--append",)) else words[1:]
-    if not names or any(name.startswith("-") or not name for name in names):
-        return ()
-    return tuple(os.path.join(folder, name) for folder in part.folders for name in names)  # noqa: PTH118
-
-
-def may_be_saved(path: str, call: PermissionCall, temp: Path | None) -> bool:
-    """Whether output may be saved to this file without a rule for it. Does not check protected names and rules."""
-    real = call.resolve(path)
-    if temp is not None and is_below(real, (call.resolve(str(temp)),)):
-        # A working directory below the temp folder still counts as a working directory.
-        return not call.is_inside(path) or _is_new_output(path, call)
-    return call.is_inside(path) and _is_new_output(path, call)
-
-
-def _is_new_output(path: str, call: PermissionCall) -> bool:
-    name = os.path.basename(path)  # noqa: PTH119
-    return (
-        _OUTPUT.search(name) is not None
-        and not name.startswith(".")
-        and not os.path.lexists(path)
-        and call.resolve(path) == os.path.normpath(path)
-    )

@@ -33,8 +33,6 @@ MAX_BYTES = 256 * 1024
 _SECONDS = 1.0
 _MAX_REMEMBERED = 200
 _MAX_INDEX = 64 * 1024 * 1024
-_MAX_SUBMODULES = 20
-"""Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """Mode 160000 as stored in the index."""
 
@@ -99,48 +97,21 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
-            return _submodule_objection(place, found, program, seen, [_MAX_SUBMODULES])
+            return _submodule_objection(found, seen)
     # A bare repository; the caller recognises it by its files.
     return None
 
 
-def _submodule_objection(
-    top: Path, git_dir: Path, program: str, seen: dict[str, object], left: list[int]
-) -> str | None:
-    """Check submodules, whose configuration `git status` and `git diff` obey, too. `left`: how many may still be
-    checked."""
+def _submodule_objection(git_dir: Path, seen: dict[str, object]) -> str | None:
+    """Reason for a repository with submodules, whose configuration `git status` and `git diff` obey, too."""
     index = git_dir / "index"
     seen[str(index)] = signature(index)
     data = read_bounded(index, _MAX_INDEX)
     if isinstance(data, Unread):
         return None if data.reason is Reason.MISSING else f"{index} cannot be read"
-    # The index has no entry with a submodule's mode and no link to a shared index, so git need not be run.
-    if _SUBMODULE_MODE not in data and b"link" not in data:
-        return None
-    try:
-        done = run_git(program, ("ls-files", "--stage", "-z"), top, _SECONDS)
-    except OSError:
-        done = None
-    if done is None or done.code != 0:
-        return "its submodules cannot be listed"
-    names = [
-        os.fsdecode(entry.partition(b"\t")[2]) for entry in done.output.split(b"\0") if entry.startswith(b"160000 ")
-    ]
-    left[0] -= len(names)
-    if left[0] < 0:
-        return "it has too many submodules to check"
-    for name in names:
-        dot_git = top / name / ".git"
-        seen[str(dot_git)] = signature(dot_git)
-        if not os.path.lexists(dot_git):
-            continue
-        found = pointed_at(dot_git)
-        if found is None:
-            return f"{dot_git} cannot be read"
-        reason = _objection(found, program, seen) or _submodule_objection(top / name, found, program, seen, left)
-        if reason is not None:
-            return f"in its submodule {name} {reason}"
-    return None
+    # With a shared index, the entries are elsewhere.
+    has_submodules = _SUBMODULE_MODE in data or b"link" in data
+    return "its submodules may make git run programs" if has_submodules else None
 
 
 def _git_dir_in_use(folder: Path, program: str) -> Path | str | None:

@@ -42,29 +42,6 @@ def is_inside(path: str, folders: Iterable[Path]) -> bool:
     return links.is_below(path, map(links.real_path, folders))
 
 
-_MAX_BELOW = 4_000
-
-
-def paths_below(root: str) -> list[str] | None:
-    """A file or folder and everything below it, without following links; None if too large or unreadable."""
-    found = [root]
-    waiting = [root]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    found.append(entry.path)
-                    if len(found) > _MAX_BELOW:
-                        return None
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except (NotADirectoryError, FileNotFoundError):
-            continue
-        except (OSError, ValueError):
-            return None
-    return found
-
-
 def is_protected(path: str, *, scripts: bool = True) -> bool:
     """Whether another program later runs or obeys this file. Decided by name, so it also covers missing files.
 

@@ -154,7 +154,7 @@ def put_session(state: Path, cwd: Path) -> None:
 
 
 def put_quarantined(place: Path) -> None:
-    texts = dict.fromkeys(("kind", "command", "digest", "reason"), HOSTILE)
+    texts = dict.fromkeys(("kind", "command", "reason"), HOSTILE)
     place.mkdir(parents=True)
     (place / "manifest.json").write_text(json.dumps({**texts, "path": f"/{HOSTILE}/{HOSTILE}", "when": 0}))
     assert [item.id for item in Quarantine(place.parent).items()] == ["hostile"]

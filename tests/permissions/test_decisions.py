@@ -311,11 +311,11 @@ def test_the_resolved_target_of_a_path_is_checked_too(tree: Path) -> None:
 
 def test_every_part_has_its_line_in_the_details(tree: Path) -> None:
     decision = bash(policy(allow="Bash(npm test *)"), "ls && npm test && sort -o x a.txt", tree)
-    assert decision.reason == "Needs approval: `-o` of sort writes a file (in `sort -o x a.txt`)"
+    assert decision.reason == "Needs approval: `-o` of sort may change files or run code (in `sort -o x a.txt`)"
     assert decision.details == (
         "ls: allowed because it is read-only",
         "npm test: allowed because it matches rule Bash(npm test *) from a.json",
-        "sort -o x a.txt: needs approval because `-o` of sort writes a file",
+        "sort -o x a.txt: needs approval because `-o` of sort may change files or run code",
     )
 
 

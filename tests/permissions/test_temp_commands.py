@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.rules import parse_rule
 from tests.permissions.test_everyday_looks import decisions, repository
@@ -26,10 +24,6 @@ tmp=$(mktemp -d) && cp README.md "$tmp/x"
 cd $TMPDIR && ls && pwd
 mkdir -p "$TMPDIR/w" && cd "$TMPDIR/w" && ls -la
 cd $TMPDIR && echo x > a && cat a
-tar czf $TMPDIR/x.tgz src
-tar -cf "$TMPDIR/x.tar" README.md
-cp -r src $TMPDIR/src
-cp -r src/ $TMPDIR
 """.strip().splitlines()
 
 ASKED = r"""
@@ -65,17 +59,7 @@ cd $TMPDIR && find . -type f | xargs cat
 cd $TMPDIR && npm test
 cd $TMPDIR && ./x
 tar czf x.tgz src
-tar czf $TMPDIR/x.tgz $HOME
-tar czf $TMPDIR/link src
-tar czf host:x.tgz src
-tar czf $TMPDIR/x.tgz -T README.md
-tar cf $TMPDIR/x.tgz --to-command=sh src
 tar xzf $TMPDIR/x.tgz
-cp -r . $TMPDIR/all
-cp -r $HOME $TMPDIR/home
-cp -r src $TMPDIR/out
-cp -rL src $TMPDIR/src
-cp -r src $TMPDIR/taken
 cp -r src docs
 """.strip().splitlines()
 
@@ -94,6 +78,8 @@ def test_leaving_the_temp_folder_or_running_its_files_asks(tmp_path: Path) -> No
         (folder / "out").symlink_to(home)
         (folder / "taken").symlink_to(home / "elsewhere")
         policy = replace(rights.policy, allow=(parse_rule("Bash(npm test *)", "a test"),))
+        saved = 'npm test 2>&1 | tee "$TMPDIR/o" > $TMPDIR/p'
+        assert decisions(replace(rights, policy=policy), [saved]) == {saved: "allow"}
         found = decisions(replace(rights, policy=policy), ASKED)
         assert [command for command, answer in found.items() if answer == "allow"] == []
 
@@ -103,13 +89,3 @@ def test_plan_mode_writes_nothing_to_the_temp_folder(tmp_path: Path) -> None:
         planning = replace(rights, policy=rights.policy.with_mode(PermissionMode.PLAN))
         writing = [command for command in ALLOWED if not command.endswith(("ls && pwd", "/dev/null"))]
         assert set(decisions(planning, writing).values()) == {"deny"}
-
-
-@pytest.mark.parametrize("command", ["tar czf $TMPDIR/x.tgz src", "cp -r src $TMPDIR/src"])
-def test_a_folder_with_a_restricted_file_or_one_that_tools_obey_asks(command: str, tmp_path: Path) -> None:
-    with repository(tmp_path / "a", "src/.envrc") as rights:
-        assert decisions(rights, [command]) == {command: "ask"}
-    with repository(tmp_path / "b", "src/secret.txt") as rights:
-        assert decisions(rights, [command]) == {command: "allow"}
-        policy = replace(rights.policy, ask=(parse_rule("Read(src/secret.txt)", "a test"),))
-        assert "allow" not in decisions(replace(rights, policy=policy), [command]).values()

@@ -276,16 +276,6 @@ async def test_a_planted_folder_of_any_depth_and_size_does_not_end_the_check(box
     assert sorted(found) == [".agentcli", ".claude", "sub/.git"]
 
 
-def test_the_digest_of_a_folder_stops_at_a_limit_and_waits_for_no_pipe(tmp_path: Path) -> None:
-    folder = tmp_path / "project" / ".vscode"
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "pipe")
-    for number in range(1_500):
-        (folder / str(number)).touch()
-    item = Quarantine(tmp_path / "quarantine").take(folder, "true", "planted")
-    assert len(item.digest) == 64
-
-
 @pytest.mark.parametrize("swapped", ["work", "work/.envrc"])
 def test_an_item_is_not_restored_through_a_link_that_appears_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str

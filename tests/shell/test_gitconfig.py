@@ -170,24 +170,15 @@ def test_git_asks_in_an_untrusted_repository_that_runs_programs(repository: Path
     assert behavior("git status", trusted=True) == "allow"
 
 
-def test_the_configuration_of_a_submodule_counts(repository: Path) -> None:
+def test_submodules_count_whatever_they_configure(repository: Path) -> None:
     inner = repository / "inner"
-    deeper = inner / "deeper"
-    for folder in (deeper, inner):
-        subprocess.run(["git", "init", "-q", str(folder)], check=True)
-        if folder == inner:
-            subprocess.run(["git", "-C", str(inner), "add", "deeper"], check=True, capture_output=True)
-        configure(folder, "user.name=t", "user.email=t@example.org")
-        subprocess.run(["git", "-C", str(folder), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run(["git", "init", "-q", str(inner)], check=True)
+    configure(inner, "user.name=t", "user.email=t@example.org")
+    subprocess.run(["git", "-C", str(inner), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     # A repository beside the files is not looked into, only what the index names.
-    configure(inner, "core.fsmonitor=./evil")
     assert runs_programs(repository) is None
     subprocess.run(["git", "-C", str(repository), "add", "inner"], check=True, capture_output=True)
-    assert runs_programs(repository) == "in its submodule inner its configuration sets core.fsmonitor"
-    configure(inner, "core.fsmonitor=false")
-    assert runs_programs(repository) is None
-    configure(deeper, "diff.external=./evil")
-    assert "submodule deeper" in (runs_programs(repository) or "")
+    assert "submodules" in (runs_programs(repository) or "")
 
 
 def test_an_index_that_is_not_a_file_counts_as_dangerous(repository: Path) -> None:

@@ -81,13 +81,10 @@ def test_every_value_of_a_loop_over_many_words_is_checked(shared_tree: Path) -> 
 @each_row(
     ("command", "reason"),
     [
-        ("git log --output=x", "`--output` of git log writes a file"),
+        ("git log --output=x", "`--output` of git log may change files or run code"),
         ("git -c core.pager=sh log", "`-c` of git can make it run other programs"),
-        ("find . -delete", "`-delete` of find removes files"),
-        ("find . -exec rm {} +", "`-exec` of find runs a program"),
-        ("sort -o x a", "`-o` of sort writes a file"),
-        ("sed -i s/a/b/ x", "`-i` of sed changes files"),
-        ("tail -n 5 -f a", "`-f` of tail never ends"),
+        ("find . -delete", "`-delete` of find may change files or run code"),
+        ("sed -i s/a/b/ x", "`-i` of sed may change files or run code"),
         ("npm test", "npm test may change files or run code"),
         ("git push origin main", "git push sends commits to a remote"),
         ("git commit -m x", "git commit may change files or run code"),

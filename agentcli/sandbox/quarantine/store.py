@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
 import stat
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -26,12 +24,11 @@ CONTENT = "content"
 _MOST = (256 * 1024 * 1024, 20_000)
 """Maximum bytes and entries that are copied between file systems."""
 _QUICK = (1024 * 1024, 100)
-_MAX_DIGESTED = 16 * 1024 * 1024
-_MAX_NAMES_DIGESTED = 1_000
 _MAX_DEPTH = 200
 """Maximum folder depth: far more than programs create, far below the recursion limit."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_RECORDED = ("path", "kind", "command", "when", "reason")
 Kind = Literal["created", "changed"]
 
 
@@ -43,7 +40,6 @@ class QuarantinedItem:
     """`created`: moved to quarantine. `changed`: the old content was restored, this is the new content."""
     command: str
     when: float
-    digest: str
     reason: str
 
 
@@ -115,8 +111,8 @@ class Quarantine:
             return None
         try:
             data = json.loads((self.folder / item_id / MANIFEST).read_text())
-            return QuarantinedItem(**{**data, "id": item_id})
-        except (OSError, ValueError, TypeError):
+            return QuarantinedItem(id=item_id, **{name: data[name] for name in _RECORDED})
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def restore(self, item: QuarantinedItem) -> None:
@@ -155,10 +151,9 @@ class Quarantine:
             kind=kind,
             command=command[:10_000],
             when=time.time(),
-            digest=_digest(place / CONTENT),
             reason=reason,
         )
-        values = {name: getattr(item, name) for name in ("path", "kind", "command", "when", "digest", "reason")}
+        values = {name: getattr(item, name) for name in _RECORDED}
         (place / MANIFEST).write_text(json.dumps(values, indent=2))
         return item
 
@@ -228,31 +223,3 @@ def _copy(parent: int, name: str, target: Path, left: list[int], depth: int = 0)
                 _copy(descriptor, inner, target / inner, left, depth + 1)
         finally:
             os.close(descriptor)
-
-
-def _digest(path: Path) -> str:
-    """Digest of a file's bytes, or of a folder's names and files up to the limits.
-
-    A process working in the folder can still change it, so links are not followed and pipes are not opened.
-    """
-    digest = hashlib.sha256()
-    left, names = _MAX_DIGESTED, _MAX_NAMES_DIGESTED
-    waiting = [str(path)]
-    while waiting and left > 0 and names > 0:
-        found = waiting.pop()
-        names -= 1
-        digest.update(os.fsencode(found[len(str(path)) :]) + b"\0")
-        with contextlib.suppress(OSError):
-            mode = os.lstat(found).st_mode
-            if stat.S_ISLNK(mode):
-                digest.update(os.fsencode(os.readlink(found)))  # noqa: PTH115
-            elif stat.S_ISDIR(mode):
-                with os.scandir(found) as entries:
-                    waiting += sorted((entry.path for entry in islice(entries, names)), reverse=True)
-            elif stat.S_ISREG(mode):
-                descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                with os.fdopen(descriptor, "rb") as file:
-                    data = file.read(left)
-                left -= len(data)
-                digest.update(data)
-    return digest.hexdigest()

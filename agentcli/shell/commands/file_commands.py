@@ -25,10 +25,6 @@ _FLAGS = {
     "rm": r"-[fv]+|--force|--verbose",
     "tee": r"-[a]+|--append",
 }
-_COPIES_TREE = lazy_pattern(r"cp -[rRpv]*[rR][rRpv]*\Z")
-_ARCHIVES = lazy_pattern(r"-?(?=[czjJv]*c)[czjJv]*f")
-_PLAIN_OPERAND = lazy_pattern(r"[^-@:][^:]*")
-"""Not an option, not an archive to include and not a remote host."""
 _SED_TEXT = lazy_pattern(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
 """`3a text`, `/x/i text`: adds or changes lines; the text extends to the end of the script."""
 
@@ -42,8 +38,6 @@ class CommandChanges:
     moved: tuple[str, ...] = ()
     """Names moved to `target`."""
     target: str = ""
-    tree: str = ""
-    """A folder that is read completely, for an archive or a copy."""
 
 
 def part_changes(part: CommandPart, folder: str) -> CommandChanges | None:
@@ -55,8 +49,6 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
     """The paths that the command would write, read and remove; None if it is not one of these commands."""
     if words[0] == "sed":
         return _sed(words, folder, globs)
-    if words[0] == "tar" or _COPIES_TREE.match(" ".join(words[:2])):
-        return None if globs else _tree(words, folder)
     if words[0] == "tee" and "/dev/null" in words[1:] and not globs:
         words = tuple(word for word in words if word != "/dev/null")
         if words == ("tee",):
@@ -110,19 +102,6 @@ def _transfer(program: str, operands: list[str]) -> CommandChanges | None:
     if any(map(_is_folder, sources)):
         return None
     return CommandChanges((target, *inside), tuple(sources))
-
-
-def _tree(words: tuple[str, ...], folder: str) -> CommandChanges | None:
-    """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder with everything below it."""
-    if len(words) != 4 or not all(map(_PLAIN_OPERAND.fullmatch, words[2:])):
-        return None
-    if words[0] == "tar" and not _ARCHIVES.fullmatch(words[1]):
-        return None
-    first, second = (os.path.join(folder, word) for word in words[2:])  # noqa: PTH118
-    if words[0] == "tar":
-        return CommandChanges((first,), (second,), tree=second)
-    inside = os.path.join(second, os.path.basename(os.path.normpath(first)))  # noqa: PTH118, PTH119
-    return CommandChanges((second, inside), (first,), target=second, tree=first)
 
 
 def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> CommandChanges | None:

@@ -19,7 +19,6 @@ from agentcli.shell.commands.read_only_table import (
     SCRIPT_PROGRAMS,
     SUB_COMMANDS,
     TELLS_ABOUT_ITSELF,
-    WHY,
     Flags,
 )
 from agentcli.shell.parser.programs import harmless_assignment
@@ -222,11 +221,7 @@ def _wants_value(flags: Flags, argument: str) -> bool:
 
 
 def _flag_objection(name: str, argument: str) -> str:
-    flag = argument.partition("=")[0]
-    known = WHY.get(f"{name} {flag}") or WHY.get(f"{name} {flag[:2]}" if not flag.startswith("--") else "")
-    if known is None and not flag.startswith("--"):
-        known = next((WHY[key] for letter in flag[1:] if (key := f"{name} -{letter}") in WHY), None)
-    return f"`{flag}` of {name} {known}" if known else f"`{flag}` of {name} may change files or run code"
+    return f"`{argument.partition('=')[0]}` of {name} may change files or run code"
 
 
 def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:

@@ -263,26 +263,6 @@ STARTS: Mapping[str, tuple[str, ...]] = {
 }
 """Programs that a read-only program starts through PATH; each is checked like the program itself."""
 
-WHY: Mapping[str, str] = {
-    "find -delete": "removes files", "find -exec": "runs a program", "find -execdir": "runs a program",
-    "find -ok": "runs a program", "find -okdir": "runs a program", "find -fprint": "writes a file", "find -fls": "writes a file",
-    "find -fprint0": "writes a file", "find -fprintf": "writes a file", "find -L": "follows links out of the folder",
-    "rg --pre": "runs a program", "rg --hostname-bin": "runs a program", "rg -z": "runs a program", "rg -L": "follows links out of the folder",
-    "rg --follow": "follows links out of the folder", "grep -R": "follows links out of the folder", "grep -f": "reads a further file",
-    "sort -o": "writes a file", "sort --output": "writes a file", "sort --compress-program": "runs a program",
-    "sed -i": "changes files", "sed --in-place": "changes files", "sed -f": "runs a script", "awk -f": "runs a script", "awk -i": "changes files",
-    "tree -o": "writes a file", "date -s": "sets the clock", "date --set": "sets the clock", "tail -f": "never ends",
-    "tail -F": "never ends", "tail --follow": "never ends", "printf -v": "sets a variable", "xxd -r": "can write a file",
-    "git log --output": "writes a file", "git diff --output": "writes a file", "git show --output": "writes a file",
-    "git clean -f": "removes files", "git clean --force": "removes files", "git clean -i": "removes files",
-    "git apply --index": "changes the index", "git apply --3way": "changes files", "git apply --apply": "changes files",
-    "git diff --ext-diff": "runs a program", "git log --ext-diff": "runs a program", "git show --ext-diff": "runs a program",
-    "git grep -O": "runs a program", "git grep --open-files-in-pager": "runs a program", "git branch -d": "removes a branch",
-    "git branch -D": "removes a branch", "git branch -m": "renames a branch", "git tag -d": "removes a tag", "git tag -a": "makes a tag",
-    "fd -x": "runs a program", "fd -X": "runs a program", "fd --exec": "runs a program", "fd --exec-batch": "runs a program",
-}  # fmt: skip
-"""Descriptions of common flags for the permission question. Other flags also need approval."""
-
 _NETWORK, _SCRIPT, _INSTALLS = "uses the network", "runs a script", "installs packages and may run code"
 EFFECTS: Mapping[str, str] = {
     "git push": "sends commits to a remote", "git pull": "fetches from a remote and changes files", "git fetch": _NETWORK, "git clone": _NETWORK,
