@@ -83,6 +83,9 @@ def objection(words: Words) -> str | None:
     special = _SPECIAL.get(program)
     if special is not None:
         return special(arguments)
+    if program in _FORMS:
+        is_known = _FORMS[program].fullmatch("".join(f"{argument}\0" for argument in arguments))
+        return None if is_known else _effect(program)
     if program in SUB_COMMANDS:
         return _by_sub_command(program, SUB_COMMANDS[program], arguments)
     flags = PROGRAMS.get(program)
@@ -398,52 +401,12 @@ def _double_test(arguments: Words) -> str | None:
     return None
 
 
-def _set(arguments: Words) -> str | None:
-    if arguments and re.fullmatch(
-        r"(?:[-+][eux]+|[-+][eux]*o (?:pipefail|errexit|nounset|xtrace)| )+", " ".join(arguments)
-    ):
-        return None
-    return "set can change how the rest of the command is parsed"
-
-
 def _export(arguments: Words) -> str | None:
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not equals or not harmless_assignment(name, value):
             return f"{ASSIGNMENT}{argument} can change what programs do"
     return None if arguments else "export shows the whole environment"
-
-
-def _read(arguments: Words) -> str | None:
-    known = all(
-        re.fullmatch(r"-r|[A-Za-z_]\w*", word) or arguments[i - 1 : i] == ("-d",) or word == "-d"
-        for i, word in enumerate(arguments)
-    )
-    return None if known else "read sets variables"
-
-
-_PS_COLUMN = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice)"
-_PS_VALUES = {"o": rf"{_PS_COLUMN}(?:,{_PS_COLUMN})*", "p": r"\d+(?:,\d+)*", "C": r"[\w.-]+", "u": r"\w+", "U": r"\w+"}
-_PS_WORD = lazy_pattern(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
-
-
-def _ps(arguments: Words) -> str | None:
-    """Reason for ps. Letters without a dash and unknown columns may show the environment of processes."""
-    position = 0
-    while position < len(arguments):
-        argument = arguments[position]
-        position += 1
-        if _PS_WORD.fullmatch(argument):
-            continue
-        found = re.fullmatch(r"-([eAfFlwjHT]*)([opCuU]?)(.*)", argument)
-        if found is None or len(argument) < 2 or (found[3] and not found[2]):
-            return f"ps {argument} may change files or run code"
-        if found[2]:
-            value = found[3] or "".join(arguments[position : position + 1])
-            position += not found[3]
-            if not re.fullmatch(_PS_VALUES[found[2]], value):
-                return f"ps -{found[2]} {value} may change files or run code"
-    return None
 
 
 def _printf(arguments: Words) -> str | None:
@@ -454,47 +417,27 @@ def _printf(arguments: Words) -> str | None:
     return "%n of printf sets a variable" if unsafe else None
 
 
-def _xxd(arguments: Words) -> str | None:
+_PS_COLUMNS = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice|,)+"
+_FILE = r"[\w./][\w./@+-]*\0"
+_FORMS: Mapping[str, re.Pattern[str]] = {
+    "set": lazy_pattern(r"(?:[-+][eux]+\0|[-+][eux]*o\0(?:pipefail|errexit|nounset|xtrace)\0)+"),
+    "read": lazy_pattern(r"(?:-r\0|-d\0[^\0]*\0|[A-Za-z_]\w*\0)*"),
+    # Letters without a dash and unknown columns may show the environment of processes.
+    "ps": lazy_pattern(
+        r"(?:(?:aux|ax|axu|auxw{1,2}|[\d,]+|--no-headers|--forest|--sort=[-+%\w,]+|--p?pid=[\d,]+|-[eAfFlwjHT]+)\0"
+        rf"|-[eAfFlwjHT]*(?:o\0?{_PS_COLUMNS}|p\0?[\d,]+|C\0?[\w.-]+|[uU]\0?\w+)\0)*"
+    ),
     # Only the first letters of a flag count; no flags follow a name; a second name is written to.
-    if re.fullmatch(r"(?:(?:-[abeiup]|-[clsg] ?\d+) )*(?:[^- ][^ ]*)? ?", " ".join(arguments) + " "):
-        return None
-    return "xxd is read-only only with simple flags and one file name"
-
-
-def _tar(arguments: Words) -> str | None:
+    "xxd": lazy_pattern(r"(?:-[abeiup]\0|-[clsg]\0?\d+\0)*(?:[^-\0][^\0]*\0)?"),
     # A colon in a name makes tar connect to another host.
-    if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
-        return "tar is read-only only when it lists an archive (tar -tf)"
-    for argument in arguments[1:]:
-        if argument.startswith("-") or ":" in argument:
-            return f"tar {argument} may change files or run code"
-    return None
-
-
-def _unzip(arguments: Words) -> str | None:
-    if not arguments or arguments[0] not in ("-l", "-v", "-lv", "-Z1") or any(a.startswith("-") for a in arguments[1:]):
-        return "unzip is read-only only when it lists an archive (unzip -l)"
-    return None
-
-
-def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...]) -> Callable[[Words], str | None]:
-    """A check for an interpreter that only checks the syntax of one file."""
-
-    def judged(arguments: Words) -> str | None:
-        if len(arguments) == 1 and arguments[0] in versions:
-            return None
-        checks = len(arguments) == 2 and arguments[0] in flags and re.fullmatch(r"[\w./][\w./@+-]*", arguments[1])
-        return None if checks else _effect(program)
-
-    return judged
-
-
-def _command(arguments: Words) -> str | None:
-    if arguments and arguments[0] in ("-v", "-V") and not any(a.startswith("-") for a in arguments[1:]):
-        return None
-    return "command may change files or run code"
-
-
+    "tar": lazy_pattern(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*\0(?:[^-:\0][^:\0]*\0)*"),
+    "unzip": lazy_pattern(r"-(?:l|v|lv|Z1)\0(?:[^-\0][^\0]*\0)*"),
+    "command": lazy_pattern(r"-[vV]\0(?:[^-\0][^\0]*\0)*"),
+    "bash": lazy_pattern(rf"--version\0|-n\0{_FILE}"),
+    "sh": lazy_pattern(rf"-n\0{_FILE}"),
+    "node": lazy_pattern(rf"--version\0|-v\0|(?:--check|-c)\0{_FILE}"),
+}
+"""All arguments, each ended by NUL, with which these programs are read-only."""
 _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "git": _git,
     "sed": _sed,
@@ -505,18 +448,8 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     # echo only prints its arguments.
     "echo": lambda _arguments: None,
     "printf": _printf,
-    "ps": _ps,
     "test": _test,
     "[": _test,
-    "xxd": _xxd,
-    "tar": _tar,
-    "unzip": _unzip,
-    "command": _command,
-    "bash": _check_script("bash", ("-n",), ("--version",)),
-    "sh": _check_script("sh", ("-n",), ()),
-    "node": _check_script("node", ("--check", "-c"), ("--version", "-v")),
     "[[": _double_test,
-    "set": _set,
     "export": _export,
-    "read": _read,
 }
