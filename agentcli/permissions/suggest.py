@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Words = tuple[str, ...]
 Prefix = Callable[[Words], Words | None]
-_ENVIRONMENTS = (".venv", "venv")
 _RUNS_CODE = "It can run the project's own code."
 
 
@@ -58,8 +57,6 @@ class Suggestions:
         found = [RuleChoice(tuple(exact), self._exactly(), note)] if exact else []
         if wider and wider != exact:
             found.insert(0, RuleChoice(tuple(wider), self._any_arguments(wider), _RUNS_CODE))
-            everywhere = self._however_started(wider)
-            found += [everywhere] if everywhere is not None else []
         if (server := self._whole_server()) is not None:
             found.append(server)
         signed_in = self._with_credentials(exact)
@@ -83,20 +80,6 @@ class Suggestions:
         program, names = given[0][4:].partition(":")[0], [rule.partition(":")[2].removesuffix(")") for rule in given]
         note = f"Every {program} command gets it then."
         return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
-
-    def _however_started(self, wider: list[str]) -> RuleChoice | None:
-        """Rules for one tool of the project's environment, one for each way to start it."""
-        prefixes = self._prefixes()
-        tool = tool_of(prefixes[0]) if len(prefixes) == 1 else None
-        if tool is None:
-            return None
-        start = self.call.start
-        environments = tuple(name for name in _ENVIRONMENTS if (start / name / "bin").is_dir())
-        ways = ways_to_start(tool, environments)
-        rules = dict.fromkeys((*wider, *(rule_text(self.call.tool_name, f"{way} *") for way in ways)))
-        shown = f"{tool} with any arguments, also as {_listed(ways[1:])}"
-        verified = self._verified(list(rules))
-        return RuleChoice(tuple(verified), shown, _RUNS_CODE) if verified else None
 
     def _any_arguments(self, rules: list[str]) -> str:
         names = [" ".join(prefix) for prefix in self._prefixes()]
@@ -276,19 +259,3 @@ def any_prefix(words: Words) -> Words | None:
         return known
     refused = is_interpreter(program) or RUN_OTHERS.fullmatch(program) or _NEVER.fullmatch(program)
     return None if refused or not _PLAIN.fullmatch(words[0]) else words[:1]
-
-
-def tool_of(prefix: Words) -> str | None:
-    """The tool that a prefix starts: `pytest` for `.venv/bin/python -m pytest`."""
-    name = prefix[-1].rpartition("/")[2]
-    return name if name in PYTHON_TOOLS | NODE_TOOLS else None
-
-
-def ways_to_start(tool: str, environments: tuple[str, ...]) -> list[str]:
-    """All prefixes that start a project's own tool. `environments`: paths of its virtual environments."""
-    if tool in NODE_TOOLS:
-        return [tool, f"npx {tool}", f"node_modules/.bin/{tool}"]
-    ways = [tool, f"python -m {tool}", f"python3 -m {tool}"]
-    for folder in environments:
-        ways += [f"{folder}/bin/{tool}", f"{folder}/bin/python -m {tool}", f"{folder}/bin/python3 -m {tool}"]
-    return ways

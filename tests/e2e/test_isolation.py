@@ -55,9 +55,9 @@ attempt("abstract", lambda: reach(socket.SOCK_STREAM))
 @pytest.mark.parametrize(
     ("arguments", "abstract"),
     [
-        (["--sandbox", "on", "--allowedTools", "Bash(python3 attack.py *)"], "done"),
+        (["--sandbox", "on", "--allowedTools", "Bash(python3 attack.py *),Edit(found.txt)"], "done"),
         (["--sandbox", "on", "--permission-mode", "auto"], "ECONNREFUSED"),
-        (["--sandbox", "strict", "--allowedTools", "Bash(python3 attack.py *)"], "EAFNOSUPPORT"),
+        (["--sandbox", "strict", "--allowedTools", "Bash(python3 attack.py *),Edit(found.txt)"], "EAFNOSUPPORT"),
     ],
     ids=["default", "auto", "strict"],
 )

@@ -146,19 +146,6 @@ def test_a_program_with_its_arguments_does_not_run_its_input(command: str) -> No
     assert not runs_input(tuple(command.split()))
 
 
-@each_row("command", ["pytest -q", ".venv/bin/python -m pytest tests", ".venv/bin/pytest"])
-def test_a_tool_of_the_projects_environment_is_offered_however_it_is_started(command: str, project: Path) -> None:
-    found = Policy().suggest("Bash", [Need("execute", command)], project, [project]).choices()
-    assert len(found) == 3
-    widest = found[-1]
-    assert ".venv/bin/python -m pytest" in widest.covers
-    assert widest.note
-    policy = Policy().with_allowed(widest.rules, "answer")
-    for line in ("pytest -x", ".venv/bin/pytest", ".venv/bin/python -m pytest tests/a.py", "python -m pytest"):
-        assert behavior(policy, line, project) == "allow"
-    assert behavior(policy, ".venv/bin/python evil.py", project) == "ask"
-
-
 def test_a_pattern_among_the_arguments_leaves_only_the_prefix(project: Path) -> None:
     assert choices("pytest tests/*.py", project)[0] == ("Bash(pytest *)",)
 
