@@ -1,4 +1,4 @@
-"""All checks in display order; here those of settings, sessions, servers, other agents, the model and the sandbox.
+"""All checks in display order; here those of settings, sessions, servers, definitions, the model and the sandbox.
 
 No user file is changed. No server is contacted unless requested. Keys are never shown, only their source.
 """
@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.assemble import sandbox_for
@@ -18,12 +19,11 @@ from agentcli.assemble.definitions import definition_places
 from agentcli.assemble.mcp import find_servers
 from agentcli.assemble.model import ModelBuilder
 from agentcli.config.paths import project_folder
-from agentcli.config.trust import trust_root
 from agentcli.core.errors import AgentError
-from agentcli.core.files.bounded_read import open_regular, parse_json, read_bounded
+from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.text.format import byte_size, counted, duration
 from agentcli.core.text.plaintext import plain_line
-from agentcli.definitions.library import KINDS, DefinitionPlaces, Library
+from agentcli.definitions.library import Library
 from agentcli.doctor import machine
 from agentcli.doctor.finding import CheckContext, Finding, Status
 from agentcli.doctor.sandbox_trial import Proof, prove
@@ -160,108 +160,12 @@ def _has_program(context: CheckContext, command: str) -> bool:
     return shutil.which(command, path=context.environment.environ.get("PATH")) is not None
 
 
-# -------------------------------------------------------------------------------------------------------- other agents
-
-_MAX_SETTINGS_BYTES = 1024 * 1024
-_MAX_STATE_BYTES = 64 * 1024 * 1024
-_MAX_NAMES = 20
-_NOUNS = {"commands": "command", "skills": "skill", "agents": "agent", "output-styles": "output style"}
-_NOT_TRUSTED = "not used: this folder is not trusted"
-_TRUST = "`agentcli trust` shows what is in it and asks."
-_OWN_KEYS = {"permissions": "permission rules", "env": "variables", "model": "the model"}
-"""Keys of other agents' settings that users may expect to work here."""
-
-
-def other_agents(context: CheckContext) -> Iterator[Finding]:
-    places = definition_places(context.environment)
-    yield from _definitions(places)
-    home = context.environment.home
-    if home is not None:
-        yield from _foreign_settings(home / ".claude/settings.json", "~/.claude/settings.json", trusted=True)
-        yield from _claude_file(home, trust_root(context.environment.cwd))
-    root = trust_root(context.environment.cwd)
-    for name in (".claude/settings.json", ".claude/settings.local.json"):
-        yield from _foreign_settings(root / name, name, trusted=places.trusted)
-    yield from _instructions(context, root)
-
-
-def _definitions(places: DefinitionPlaces) -> Iterator[Finding]:
-    """Report commands, skills, agents and styles in folders of other agents, and problems in all definitions."""
-    everything = DefinitionPlaces(places.cwd, places.config_dir, places.home, trusted=True)
-    library = Library(everything)
+def definitions(context: CheckContext) -> Iterator[Finding]:
+    """Mistakes in files that define commands, skills, agents and styles, those of an untrusted project included."""
+    library = Library(replace(definition_places(context.environment), trusted=True, trusted_digests=None))
     library.refresh()
-    paths = [one.origin.path for one in library.all()]
-    for kind in KINDS:
-        for folder in everything.folders(kind):
-            if ".claude" not in folder.label and ".agents" not in folder.label:
-                continue
-            count = sum(path.is_relative_to(folder.path) for path in paths)
-            if not count:
-                continue
-            what = f"{folder.label}: {counted(count, _NOUNS[kind])}"
-            if folder.scope == "project" and not places.trusted:
-                yield Finding("ok", "other agents", f"{what}, {_NOT_TRUSTED}", _TRUST)
-            else:
-                yield Finding("ok", "other agents", f"{what}, used")
     for problem in library.problems:
         yield Finding("warn", "definitions", str(problem), "Correct that line, or remove the file.")
-
-
-def _foreign_settings(path: Path, label: str, *, trusted: bool) -> Iterator[Finding]:
-    data = read_bounded(path, _MAX_SETTINGS_BYTES)
-    if not data:
-        return
-    try:
-        settings = parse_json(data)
-    except ValueError as error:
-        yield Finding("warn", "other agents", f"{label} cannot be read: {error}", "Correct the file, or ignore this.")
-        return
-    keys = settings if isinstance(settings, dict) else {}
-    if keys.get("hooks"):
-        if trusted:
-            yield Finding("ok", "other agents", f"{label}: hooks, used; /hooks lists them")
-        else:
-            yield Finding("ok", "other agents", f"{label}: hooks, {_NOT_TRUSTED}", _TRUST)
-    yield from _foreign_servers(keys.get("mcpServers"), label)
-    ignored = [words for key, words in _OWN_KEYS.items() if keys.get(key)]
-    if ignored:
-        advice = "Copy what you want to keep into agentcli's own settings."
-        text = f"{label}: {', '.join(ignored)} ignored; rights come only from agentcli's own settings"
-        yield Finding("ok", "other agents", text, advice)
-
-
-def _instructions(context: CheckContext, root: Path) -> Iterator[Finding]:
-    used = context.environment.settings.boolean("instructionFiles")
-    for name in ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"):
-        if (root / name).is_file():
-            how = "used" if used else 'not used: "instructionFiles" is off'
-            yield Finding("ok", "other agents", f"{name}: instructions, {how}")
-
-
-def _foreign_servers(value: object, label: str) -> Iterator[Finding]:
-    """Report MCP servers in the settings of another agent."""
-    if not isinstance(value, dict) or not value:
-        return
-    names = ", ".join(map(str, list(value)[:_MAX_NAMES]))
-    more = f" and {len(value) - _MAX_NAMES} more" if len(value) > _MAX_NAMES else ""
-    advice = "To use one, copy its entry: agentcli mcp add-json NAME 'JSON' --scope user"
-    yield Finding("ok", "other agents", f"{label}: MCP servers {names}{more}, not used", advice)
-
-
-def _claude_file(home: Path, root: Path) -> Iterator[Finding]:
-    """Report the servers in `~/.claude.json`: for all projects, and for this one."""
-    data = read_bounded(home / ".claude.json", _MAX_STATE_BYTES)
-    try:
-        state = parse_json(data) if data else {}
-    except ValueError:
-        return
-    if not isinstance(state, dict):
-        return
-    yield from _foreign_servers(state.get("mcpServers"), "~/.claude.json")
-    projects = state.get("projects")
-    project = projects.get(str(root)) if isinstance(projects, dict) else None
-    if isinstance(project, dict):
-        yield from _foreign_servers(project.get("mcpServers"), "~/.claude.json for this project")
 
 
 # --------------------------------------------------------------------------------------------------------------- model
@@ -374,7 +278,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("settings", configuration),
     ("trust", trust),
     ("mcp", servers),
-    ("other agents", other_agents),
+    ("definitions", definitions),
     ("key", key),
     ("folders", folders),
     ("sessions", sessions),

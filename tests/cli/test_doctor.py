@@ -219,35 +219,13 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     assert line.status == "warn"
 
 
-def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: Path) -> None:
-    assert list(checks.other_agents(context(place))) == []
-    work = place / "work"
-    claude_projects = {str(work): {"mcpServers": {"c": {}}}, "/elsewhere": {"mcpServers": {"d": {}}}}
-    for path, text in (
-        (place / "home/.claude.json", json.dumps({"mcpServers": {"a": {}, "b": {}}, "projects": claude_projects})),
-        (work / ".claude/commands/web/page.md", "Make a page."),
-        (work / ".claude/agents/bad.md", "no header"),
-        (work / ".agents/skills/ship/SKILL.md", "---\ndescription: d\n---\nx"),
-        (work / ".claude/settings.json", '{"hooks": {"Stop": [{}]}, "permissions": {"allow": ["Bash"]}}'),
-        (work / "CLAUDE.md", "x"),
-        (place / "home/.claude/settings.json", '{"hooks": {"Stop": [{}]}}'),
-        (place / "home/.claude/commands/mine.md", "x"),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    said = {(line.status, line.text) for line in checks.other_agents(context(place))}
-    assert said == {
-        ("ok", ".claude/commands: 1 command, not used: this folder is not trusted"),
-        ("ok", "~/.claude/commands: 1 command, used"),
-        ("ok", ".agents/skills: 1 skill, not used: this folder is not trusted"),
-        ("warn", ".claude/agents/bad.md:1: An agent needs a `description`, which says when to use it."),
-        ("ok", "~/.claude/settings.json: hooks, used; /hooks lists them"),
-        ("ok", ".claude/settings.json: hooks, not used: this folder is not trusted"),
-        ("ok", ".claude/settings.json: permission rules ignored; rights come only from agentcli's own settings"),
-        ("ok", "CLAUDE.md: instructions, used"),
-        ("ok", "~/.claude.json: MCP servers a, b, not used"),
-        ("ok", "~/.claude.json for this project: MCP servers c, not used"),
-    }
+def test_a_definition_with_a_mistake_is_named(place: Path) -> None:
+    assert list(checks.definitions(context(place))) == []
+    path = place / "work/.claude/agents/bad.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("no header")
+    [line] = checks.definitions(context(place))
+    assert line.text == ".claude/agents/bad.md:1: An agent needs a `description`, which says when to use it."
 
 
 def test_each_mcp_server_is_listed_and_none_is_started(place: Path) -> None:
