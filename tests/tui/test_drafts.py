@@ -84,7 +84,7 @@ def test_a_killed_process_leaves_its_draft_for_the_next_one(tmp_path: Path) -> N
     store = DraftStore(tmp_path / "d")
     play(script, drafts=store)
     assert DraftStore(tmp_path / "d").load() == Draft("precious"), "still not sent"
-    assert files(tmp_path / "d") == [".json", ".lock"], "and kept once"
+    assert files(tmp_path / "d") == [".json"], "and kept once"
 
 
 def test_a_found_draft_is_kept_even_if_not_used(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_the_newest_of_several_drafts_is_offered_first_and_old_ones_stay(t
     store.discard(Draft("new and more"))
     assert store.load() == Draft("old")
     await store.aclose()
-    assert files(tmp_path) == [".json", ".lock"], "what is older than a month is not kept"
+    assert files(tmp_path) == [".json"], "what is older than a month is not kept"
 
 
 async def test_the_draft_of_a_running_process_is_left_alone(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_an_emptied_box_leaves_no_draft(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
         host.box._parts.drafts.flush()
-        assert files(tmp_path / "d") == [".json", ".lock"]
+        assert files(tmp_path / "d") == [".json"]
         await press(pilot, "backspace")
 
     play(script, drafts=DraftStore(tmp_path / "d"))
@@ -217,7 +217,7 @@ def test_text_in_the_box_at_exit_is_kept_with_its_chips(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"draft": 1}', b'{"draft": {"text": 1}}', b"\xff\x00" * 99])
 def test_junk_in_the_folder_is_removed_without_a_notice(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "1-ab.json").write_bytes(content)
+    (tmp_path / "0-ab.json").write_bytes(content)
     assert DraftStore(tmp_path).load() is None
     assert files(tmp_path) == []
 

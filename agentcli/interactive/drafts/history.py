@@ -3,9 +3,9 @@
 The history has one JSON object a line, appended with one write under a lock, so that several processes at once are
 fine. A torn or foreign line is skipped. The file is read at first use only; a start pays nothing.
 
-There is one draft per process, found at the next start. It belongs to a process as long as that holds the lock file
-beside it; the lock ends with the process in any case. It is written in a thread a moment after the last change, or at
-once on request. A prompt with an API key, which was pasted by mistake, is not saved.
+There is one draft per process, found at the next start. Its file name begins with the id of the process; one of an
+ended process is free. It is written in a thread a moment after the last change, or at once on request. A prompt with
+an API key, which was pasted by mistake, is not saved.
 
 Neither raises for disk errors: without a disk, they are those of this process.
 """
@@ -270,9 +270,9 @@ def drafts_folder(state_dir: Path | None, cwd: Path) -> Path | None:
 class DraftStore:
     """Stores one process's draft. `folder` None: store nothing. Call from the event loop; `load` from any thread."""
 
-    def __init__(self, folder: Path | None, *, pid: int | None = None, quiet_seconds: float = _QUIET_SECONDS) -> None:
+    def __init__(self, folder: Path | None, *, quiet_seconds: float = _QUIET_SECONDS) -> None:
         self._folder = folder
-        self._name = f"{os.getpid() if pid is None else pid}-{os.urandom(4).hex()}"
+        self._file = None if folder is None else folder / _new_name()
         self._quiet_seconds = quiet_seconds
         self._current: Callable[[], Draft] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -282,9 +282,8 @@ class DraftStore:
         """Held while a file is written, so that a late thread never writes a discarded draft again."""
         self._written = 0
         self._version = 0
-        self._lock_file = -1
-        self._claimed: tuple[str, int, Draft] | None = None
-        """The draft of an ended process that `load` returned: its name, its lock descriptor and its content."""
+        self._found: tuple[Path, Draft] | None = None
+        """The draft of an ended process that `load` returned, and its file, which belongs to this process now."""
         self.problem = ""
 
     # ------------------------------------------------------------------------------------------ of this process
@@ -320,27 +319,23 @@ class DraftStore:
         self._stop_timer()
         with self._disk:
             self._written = self._version
-            if self._folder is not None:
+            if self._file is not None:
                 with suppress(OSError):
-                    self._file(self._name).unlink(missing_ok=True)
+                    self._file.unlink(missing_ok=True)
                 if sent is not None:
-                    self._drop_claimed(sent)
+                    self._drop_found(sent)
 
     async def aclose(self) -> None:
-        """Write the draft, which the next start offers, and release the lock."""
+        """Write the draft, which the next start offers, and free the files."""
         self.flush()
         if self._writing is not None:
             await asyncio.wait({self._writing})
         with self._disk:
-            if self._claimed is not None:
-                os.close(self._claimed[1])
-                self._claimed = None
-            if self._lock_file >= 0:
-                os.close(self._lock_file)
-                self._lock_file = -1
+            found, self._found = self._found, None
+            for path in (self._file, found[0] if found is not None else None):
                 with suppress(OSError):
-                    if not self._file(self._name).exists():
-                        self._lock(self._name).unlink(missing_ok=True)
+                    if path is not None:
+                        path.rename(path.with_name(_new_name(pid=0)))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -359,31 +354,22 @@ class DraftStore:
             self._writing = start_task(written, name="draft")
 
     def _write(self, version: int, draft: Draft) -> None:
-        assert self._folder is not None
+        assert self._file is not None
         with self._disk:
             if version <= self._written:
                 return
             try:
                 if draft.is_empty or has_key(draft.expanded()):
-                    self._file(self._name).unlink(missing_ok=True)
+                    self._file.unlink(missing_ok=True)
                 else:
-                    self._hold_lock()
+                    make_private_dir(self._file.parent)
                     data = {"version": 1, "pid": os.getpid(), "draft": draft.to_dict()}
-                    replace_file(self._file(self._name), json.dumps(data).encode(), 0o600)
-                    self._drop_claimed(draft)
+                    replace_file(self._file, json.dumps(data).encode(), 0o600)
+                    self._drop_found(draft)
                 self._written = version
                 self.problem = ""
             except OSError as error:
                 self.problem = f"The unsent prompt cannot be saved: {error.strerror or error}."
-
-    def _hold_lock(self) -> None:
-        if self._lock_file < 0:
-            assert self._folder is not None
-            make_private_dir(self._folder)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._lock(self._name), flags, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._lock_file = descriptor
 
     # ----------------------------------------------------------------------------------------- of ended processes
 
@@ -394,54 +380,44 @@ class DraftStore:
         """
         if self._folder is None:
             return None
-        found: list[tuple[float, Path]] = []
+        files: list[tuple[float, Path]] = []
         with suppress(OSError):
             for file in self._folder.glob("*.json"):
                 with suppress(OSError):
-                    found.append((file.stat().st_mtime, file))
+                    files.append((file.stat().st_mtime, file))
         with self._disk:
-            for modified, file in sorted(found, reverse=True):
-                if file.stem == self._name or (lock := self._taken_over(file.stem)) is None:
+            for modified, file in sorted(files, reverse=True):
+                if _is_running(file.name.partition("-")[0]):
                     continue
                 draft = _read(file)
-                if draft is None or time.time() - modified > _KEPT_SECONDS:
-                    self._remove(file.stem)
-                elif self._claimed is None:
-                    self._claimed = (file.stem, lock, draft)
-                    continue
-                os.close(lock)
-            return None if self._claimed is None else self._claimed[2]
+                with suppress(OSError):
+                    if draft is None or time.time() - modified > _KEPT_SECONDS:
+                        file.unlink(missing_ok=True)
+                    elif self._found is None:
+                        self._found = (file.rename(file.with_name(_new_name())), draft)
+            return None if self._found is None else self._found[1]
 
-    def _drop_claimed(self, draft: Draft) -> None:
+    def _drop_found(self, draft: Draft) -> None:
         """Delete the file of the loaded draft once its text is part of the stored or sent one."""
-        if self._claimed is not None and self._claimed[2].text.strip() in draft.text:
-            self._remove(self._claimed[0])
-            os.close(self._claimed[1])
-            self._claimed = None
+        if self._found is not None and self._found[1].text.strip() in draft.text:
+            with suppress(OSError):
+                self._found[0].unlink(missing_ok=True)
+            self._found = None
 
-    def _taken_over(self, name: str) -> int | None:
-        """Lock the draft of an ended process; None if the process is alive. The caller closes the descriptor."""
-        with suppress(OSError):
-            descriptor = os.open(self._lock(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return descriptor
-            except OSError:
-                os.close(descriptor)
-        return None
 
-    def _remove(self, name: str) -> None:
-        with suppress(OSError):
-            self._file(name).unlink(missing_ok=True)
-            self._lock(name).unlink(missing_ok=True)
+def _new_name(pid: int | None = None) -> str:
+    """A file name for a draft of this process, or of none (0)."""
+    return f"{os.getpid() if pid is None else pid}-{os.urandom(4).hex()}.json"
 
-    def _file(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / f"{name}.json"
 
-    def _lock(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / f"{name}.lock"
+def _is_running(pid: str) -> bool:
+    if not (pid.isascii() and pid.isdecimal() and 0 < int(pid) < 1 << 31):
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
 
 
 def _read(file: Path) -> Draft | None:
