@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import SubmissionRecord, UserChanges
@@ -19,6 +19,8 @@ from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference
 
+IsChange = Callable[[str, Difference], bool]
+"""A predicate on a path and its change."""
 _WORD = re.compile(r"[\w.+@%~/-]+")
 _MAX_TEXT_LENGTH = 100_000
 """Maximum characters of a call's input that are searched for file names."""
@@ -78,18 +80,11 @@ class UserCommand:
         return _is_below(f"{root}/{path}", self.only)
 
 
-@frozen
-class Authors:
-    """Predicates on a change: whether the user made it, and whether the user may have made it."""
-
-    is_users: Callable[[str, Difference], bool]
-    may_be_users: Callable[[str, Difference], bool]
-
-
 async def find_authors(
     shadow: Shadow, record: SubmissionRecord, begun: Snapshot, named: NamedFiles, line: UserCommand | None
-) -> Authors:
-    """Attribute changes made during a call that may change any file and has `named` some.
+) -> tuple[IsChange, IsChange]:
+    """Attribute changes made during a call that may change any file and has `named` some. Returns two predicates:
+    whether the user made a change, and whether the user may have made it.
 
     A file that the user's own command names (`line`) was changed by the user. The user may have changed files that they
     were already editing, and files from before the submission that no call has named, because users type while a long
@@ -113,7 +108,7 @@ async def find_authors(
             return True
         return one.before.exists and one.after.exists and not (path in since and not since[path].before.exists)
 
-    return Authors(is_users, may_be_users)
+    return is_users, may_be_users
 
 
 def _strings(value: object) -> list[str]:

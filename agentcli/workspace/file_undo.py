@@ -29,7 +29,7 @@ from agentcli.workspace.base import (
 from agentcli.workspace.journal import EntryChange, UndoOutcome, UserChanges
 from agentcli.workspace.listing import disk_stamp, uncovered_changes, why_uncovered
 from agentcli.workspace.merge import Clash, is_text, merge
-from agentcli.workspace.restore import FolderRestorer, OldFile, RestorePlan, blob_id, parents
+from agentcli.workspace.restore import FolderRestorer, OldFile, blob_id, parents
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import ABSENT, Difference, TreeEntry
 
@@ -282,17 +282,13 @@ class FileUndo:
         folders = set(await reversal.shadow.folders(wanted.tree)) | wanted.empty | reversal.user_made
         folders |= {parent for path in (*wanted.empty, *reversal.user_made) for parent in parents(path)}
         whole = self.only is None
-        plan = RestorePlan(
-            remove=decided.remove,
-            folders_before=frozenset(folders),
-            empty_gone=sorted(left.empty - folders) if whole else (),
-            empty_back=sorted(wanted.empty - left.empty - reversal.user_gone) if whole else (),
-        )
-        await in_thread(lambda: restoring.clear(plan))
+        gone = sorted(left.empty - folders) if whole else []
+        back = sorted(wanted.empty - left.empty - reversal.user_gone) if whole else []
+        await in_thread(lambda: restoring.clear(decided.remove, gone, folders))
         async for files in reversal.shadow.old_files(decided.write):
             await in_thread(partial(restoring.write, files))
         await in_thread(partial(restoring.write, decided.merged.values()))
-        await in_thread(lambda: restoring.make_folders(plan.empty_back))
+        await in_thread(lambda: restoring.make_folders(back))
 
     def report(self, missed: Sequence[str]) -> UndoReport:
         return UndoReport(

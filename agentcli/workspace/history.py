@@ -227,10 +227,10 @@ class WorkspaceHistory:
             if begun[root] == now[root]:
                 continue
             shadow = await self._folders.shadow(Path(root))
-            authors = await find_authors(shadow, record, begun[root], opened.named, line)
+            is_users, may_be_users = await find_authors(shadow, record, begun[root], opened.named, line)
             if line is not None:
-                await self._note_users(opened, record, span, authors.is_users, doubtful=False)
-            await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
+                await self._note_users(opened, record, span, is_users, doubtful=False)
+            await self._note_users(opened, record, span, may_be_users, doubtful=True)
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         """Record the start of a command of the user that may change the paths in `only`; None: any file."""
@@ -362,7 +362,7 @@ class WorkspaceHistory:
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._try(self._plan(again, choices or UndoChoices()))
+            found = await self._try(self._with_undo(again, lambda undo: undo.plan(choices or UndoChoices())))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -373,19 +373,13 @@ class WorkspaceHistory:
 
     async def _put_back(self, again: bool, choices: UndoChoices) -> UndoReport:
         async with self._lock:
-            report = await self._try(self._reverse(again, choices))
+            report = await self._try(self._with_undo(again, lambda undo: undo.run(choices)))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _plan(self, again: bool, choices: UndoChoices) -> UndoPlan:
-        return await (await self._undo(again)).plan(choices)
-
-    async def _reverse(self, again: bool, choices: UndoChoices) -> UndoReport:
-        return await (await self._undo(again)).run(choices)
-
-    async def _undo(self, again: bool) -> SubmissionUndo:
+    async def _with_undo(self, again: bool, use: Callable[[SubmissionUndo], Awaitable[T]]) -> T:
         journal = await self._open_journal()
         await self._close_killed(journal)
-        return SubmissionUndo(self._folders, journal, again, self._place.snapshot_seconds)
+        return await use(SubmissionUndo(self._folders, journal, again, self._place.snapshot_seconds))
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 

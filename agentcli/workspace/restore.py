@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from hashlib import sha1
 from pathlib import Path
@@ -33,16 +34,6 @@ class OldFile:
     """Permission bits, if they are known to be unusual."""
 
 
-@frozen
-class RestorePlan:
-    remove: Sequence[str] = ()
-    folders_before: frozenset[str] = frozenset()
-    """Folders that must be kept even if they become empty."""
-    empty_gone: Sequence[str] = ()
-    """Empty folders to remove."""
-    empty_back: Sequence[str] = ()
-
-
 @slotted
 class FolderRestorer:
     """One folder's restoration. Problems are collected by path, with the reason."""
@@ -52,14 +43,14 @@ class FolderRestorer:
     folders: int = 0
     """Number of empty folders created or removed."""
 
-    def clear(self, plan: RestorePlan) -> None:
-        """Remove files, and folders that become empty unless they existed before."""
-        for path in plan.remove:
+    def clear(self, remove: Sequence[str], empty: Sequence[str], folders_before: AbstractSet[str]) -> None:
+        """Remove files and empty folders, and folders that become empty unless they existed before."""
+        for path in remove:
             with self._noting(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
                 os.unlink(name, dir_fd=folder)
-        leaving = {parent for path in plan.remove for parent in parents(path)}
-        leaving |= {parent for path in plan.empty_gone for parent in (path, *parents(path))}
-        for path in sorted(leaving - plan.folders_before, key=lambda path: path.count("/"), reverse=True):
+        leaving = {parent for path in remove for parent in parents(path)}
+        leaving |= {parent for path in empty for parent in (path, *parents(path))}
+        for path in sorted(leaving - folders_before, key=lambda path: path.count("/"), reverse=True):
             # Not empty (ignored or other files), so it is kept.
             with contextlib.suppress(OSError), self._parent(path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)

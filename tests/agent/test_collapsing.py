@@ -24,9 +24,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin
-from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport
-from agentcli.providers.transports.wire import WireTransport
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
@@ -36,7 +34,6 @@ from tests.support.cacheserver import CachingPlayer, PromptCache
 from tests.support.examples import points
 from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, fails, pause, provider_on, reply, say, script
-from tests.support.server import LoopbackServer
 from tests.support.tables import each_row
 from tests.support.validate import problems
 from tests.support.virtual import VirtualLoop, run_virtual
@@ -268,24 +265,6 @@ async def test_a_prompt_that_is_too_long_commits_everything_at_once() -> None:
     async with s.engine:
         events = await runs_into_it(s)
     check_drained(events, s.turns)
-
-
-@pytest.mark.anyio
-async def test_a_prompt_that_is_too_long_commits_everything_over_real_http() -> None:
-    async with LoopbackServer(script=script(*too_long_replies())) as server:
-        server.player = Window(script(*too_long_replies()), MOST)
-        transport = WireTransport(Credentials(server.url, api_key="test", source="test"))
-        s = Stage(transport=transport, tools=[UntilStaged(lambda: s.collapsing.staged())])
-        async with s.engine:
-            events = await collected_parts(s)
-        assert [problems(body) for body in server.bodies] == [[] for _ in server.bodies]
-        check_drained(events, [body for body in server.bodies if body["model"] == MODEL])
-
-
-async def collected_parts(s: Stage) -> list[ev.Event]:
-    for number in range(6):
-        await collect(s.engine.submit(f"part {number}"))
-    return await collect(s.engine.submit("part 6"))
 
 
 async def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:

@@ -15,11 +15,10 @@ from agentcli.context import collapse as words
 from agentcli.context.collapse import LATEST_TURNS, MAX_ASKED, MIN_SPAN, Collapse, Span, Thresholds, find_spans
 from agentcli.context.compact import RESTORED
 from agentcli.context.edits import ContextEdit, block_id
-from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.estimate import message_tokens
 from agentcli.context.old_results import Microcompact, Snip
 from agentcli.context.steps import ContextState, ContextStep, Pipeline
 from agentcli.context.view import ContextView
-from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from tests.context.logs import PIXEL, Talk, numbered, ran, refused, talks
 
@@ -298,19 +297,6 @@ def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     assert "m0" not in step.staged
 
 
-def test_the_pipeline_commits_and_reports_and_then_has_nothing_left_to_do() -> None:
-    talk = long_talk()
-    view, step = ContextView(), staged(talk.log)
-    pipeline = Pipeline([step])
-    events = ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000))
-    (edited,) = events
-    assert isinstance(edited, ContextEdited)
-    assert (edited.step, edited.text, len(edited.edits)) == ("collapse", "summarised 4 old exchanges", 4)
-    assert [message.text for message in view.messages(talk.log)[:4]] == [f"summary {n}" for n in range(4)]
-    assert ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000)) == []
-    assert not step.staged
-
-
 # ----------------------------------------------------------------------------------------------------- for any of them
 
 
@@ -385,9 +371,3 @@ def _other(block: Block) -> Block:
     if isinstance(block, ToolUseBlock):
         return replace(block, id=f"b{block.id}")
     return replace(block, tool_use_id=f"b{block.tool_use_id}") if isinstance(block, ToolResultBlock) else block
-
-
-def test_a_collapsed_span_costs_less_than_half_of_the_original() -> None:
-    for span in spans(long_talk().log):
-        text = words.stand_in(span, "word " * 400)
-        assert text is None or block_tokens(TextBlock(text)) * 2 <= span.tokens

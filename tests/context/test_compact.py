@@ -193,19 +193,6 @@ def test_pinned_blocks_are_repeated_verbatim_even_after_the_next_compaction() ->
     assert pinned_content([message], frozenset({"pins:0"}))[0] == blocks[:1]
 
 
-def test_a_pinned_picture_and_a_pinned_call_are_kept_too() -> None:
-    picture = Message("user", (TextBlock("look"), IMAGE), "p9", Origin.PROMPT)
-    shot = Message("user", (ToolResultBlock("t1", (TextBlock("a shot"), IMAGE)),), "r9", Origin.TOOL_RESULTS)
-    blocks, meta = pinned_content([picture, called("c1", "t1"), shot], frozenset({"p9:1", "c1:1", "r9:0"}))
-    assert [type(block) for block in blocks] == [ImageBlock, TextBlock, TextBlock, ImageBlock]
-    assert meta[compact.PINNED] == {"0": "p9:1", "1": "c1:1", "2": "r9:0", "3": "r9:0"}
-
-
-def test_a_copy_of_a_pinned_block_is_pinned() -> None:
-    copy = said_again(results("r1", "t1"), "r8")
-    assert pinned_now([copy], frozenset({"r1:0"})) == {"r8:0"}
-
-
 # ---------------------------------------------------------------------------------------------------------- the log
 
 

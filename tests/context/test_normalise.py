@@ -158,22 +158,3 @@ def test_thinking_is_kept_before_content_and_removed_when_alone() -> None:
     wire = normalise(log)
     assert [m["role"] for m in wire] == ["user", "assistant"]
     assert wire[1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": "sig"}
-
-
-def test_the_input_of_a_call_is_copied_only_to_clean_it() -> None:
-    sendable: Json = {"path": "a", "lines": [1, {"to": 2}]}
-    unsendable: Json = {"path": "a", "lines": [{"of\x00": "b\ud83d"}]}
-    uses = (ToolUseBlock("c1", "Read", sendable), ToolUseBlock("c2", "Read", unsendable))
-    log = [Message("user", (TextBlock("go"),), "1", Origin.PROMPT), Message("assistant", uses, "2", Origin.REPLY)]
-
-    _prompt, reply, _results = normalise(log)
-
-    assert reply["content"][0]["input"] is sendable
-    assert reply["content"][1]["input"] == {"path": "a", "lines": [{"of\ufffd": "b\ufffd"}]}
-    assert unsendable["lines"] == [{"of\x00": "b\ud83d"}]
-
-
-def test_names_that_are_equal_once_they_are_cleaned_become_one() -> None:
-    use = ToolUseBlock("c1", "Read", {"a\ufffd": True, "a\x00": True})
-    log = [Message("user", (TextBlock("go"),), "1", Origin.PROMPT), Message("assistant", (use,), "2", Origin.REPLY)]
-    assert normalise(log)[1]["content"][0]["input"] == {"a\ufffd": True}
