@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agentcli.config.files import (
     MAX_PROBLEMS,
@@ -133,27 +133,22 @@ class Settings:
         return self._values.get(key.name, key.default)
 
     def text(self, name: str) -> str | None:
-        value: str | None = self._of(name, "text")
-        return value
+        return cast("str | None", self._of(name, "text"))
 
     def integer(self, name: str) -> int | None:
-        value: int | None = self._of(name, "integer")
-        return value
+        return cast("int | None", self._of(name, "integer"))
 
     def number(self, name: str) -> float | None:
-        value: float | None = self._of(name, "number")
-        return value
+        return cast("float | None", self._of(name, "number"))
 
     def boolean(self, name: str) -> bool:
         return bool(self._of(name, "boolean"))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        value: tuple[str, ...] = self._of(name, "texts")
-        return value
+        return cast("tuple[str, ...]", self._of(name, "texts"))
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        value: Mapping[str, Any] = self._of(name, "object", "text map", "list map")
-        return value
+        return cast("Mapping[str, Any]", self._of(name, "object", "text map", "list map"))
 
     def _of(self, name: str, *kinds: str) -> Any:
         if BY_NAME[name].kind not in kinds:

@@ -7,7 +7,6 @@ could run for hours. Only https addresses are opened, or http on this machine.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import operator
 import re
@@ -16,6 +15,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from agentcli.core.addresses import host_address
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.format import plural
@@ -134,9 +134,10 @@ class FormField:
                 return "" if value in [option.value for option in self.options] else "Choose one from the list."
             case "choices":
                 return self._choices_problem(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return f"Enter {self._a_number}."
-        return self._number_problem(value)
+        wrong = f"Enter {self._a_number}."
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return wrong
+        return wrong if self.kind == "integer" and isinstance(value, float) else self._bound_problem(value)
 
     @property
     def _a_number(self) -> str:
@@ -168,11 +169,6 @@ class FormField:
         except ValueError:
             fits = False
         return "" if fits else f"Enter {_FORMATS[self.format]}."
-
-    def _number_problem(self, value: float) -> str:
-        if not math.isfinite(value) or (self.kind == "integer" and isinstance(value, float)):
-            return f"Enter {self._a_number}."
-        return self._bound_problem(value)
 
     def _choices_problem(self, value: FieldValue) -> str:
         known = {option.value for option in self.options}
@@ -370,20 +366,14 @@ def parse_address(text: str) -> VisitAddress:
         raise AddressRefused("the address is not valid") from None
     if parts.scheme not in ("http", "https") or not host:
         raise AddressRefused("only https addresses are opened")
-    if parts.scheme == "http" and not _is_loopback(host):
+    literal = host_address(host)
+    is_here = host == "localhost" or (literal is not None and literal.is_loopback)
+    if parts.scheme == "http" and not is_here:
         raise AddressRefused("the address is not encrypted; only https addresses are opened")
-    start = _host_start(parts)
-    return VisitAddress(text, start, start + len(_shown_host(parts)), tuple(_warnings(parts, host)))
-
-
-def _host_start(parts: SplitResult) -> int:
-    userinfo, at, _rest = parts.netloc.rpartition("@")
-    return len(f"{parts.scheme}://{userinfo}{at}")
-
-
-def _shown_host(parts: SplitResult) -> str:
-    host = parts.netloc.rpartition("@")[2]
-    return host[: host.index("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    userinfo, at, place = parts.netloc.rpartition("@")
+    start = len(f"{parts.scheme}://{userinfo}{at}")
+    shown = place[: place.index("]") + 1] if place.startswith("[") else place.partition(":")[0]
+    return VisitAddress(text, start, start + len(shown), tuple(_warnings(parts, host)))
 
 
 def _warnings(parts: SplitResult, host: str) -> list[str]:
@@ -395,13 +385,6 @@ def _warnings(parts: SplitResult, host: str) -> list[str]:
     elif "xn--" in host:
         found.append(f"The host is an encoded name that browsers may show as {_readable(host)}.")
     return found
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _encoded(host: str) -> str:
