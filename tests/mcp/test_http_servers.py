@@ -46,12 +46,6 @@ async def test_a_server_over_http_answers_calls(streams: bool, is_modern: bool) 
         assert {headers.get("x-key") for _, headers in web.received} == {"secret"}
 
 
-async def test_a_server_over_sse_answers_calls() -> None:
-    async with McpHttpServer() as web, over_sse(web) as (server, _):
-        assert server.state == "connected", server.error
-        assert (await server.call("work", {})).content[0].text == "done"
-
-
 @pytest.mark.parametrize(("reach", "is_modern"), [(over_http, False), (over_http, True), (over_sse, False)])
 async def test_changed_lists_arrive(reach: Callable[[McpHttpServer], Started], is_modern: bool) -> None:
     async with McpHttpServer(is_modern=is_modern) as web, reach(web) as (server, _):
@@ -77,21 +71,17 @@ async def test_an_answer_beyond_the_limit_fails_its_call_only() -> None:
         assert server.state == "connected"
 
 
-async def test_an_answer_that_is_not_json_fails_its_call_only() -> None:
+async def test_an_answer_that_is_not_json_and_an_http_error_fail_their_call_only() -> None:
     async with McpHttpServer() as web, over_http(web) as (server, _):
         web.body = b"<html>"
         with pytest.raises(McpFailure, match="far: Failed to parse JSON response"):
             await server.call("work", {})
         web.body = b""
-        assert (await server.call("work", {})).content[0].text == "done"
-
-
-async def test_an_http_error_is_named() -> None:
-    async with McpHttpServer() as web, over_http(web) as (server, _):
         web.refusals["tools/call"] = (503, "x", "y")
         with pytest.raises(McpFailure, match="far: HTTP 503"):
             await server.call("work", {})
-        assert server.state == "connected"
+        web.refusals.clear()
+        assert (await server.call("work", {})).content[0].text == "done"
 
 
 @pytest.mark.parametrize("stage", ["initialize", "tools/list", "tools/call"])
@@ -107,13 +97,6 @@ async def test_a_required_sign_in_is_reported_at_every_stage(stage: str, status:
             await until(lambda: server.state == "needs-auth")
             said = "Not signed in." if status == 401 else "sign-in required (HTTP 403"
             assert server.error.startswith(said)
-
-
-async def test_a_required_sign_in_is_reported_over_sse() -> None:
-    async with McpHttpServer() as web:
-        web.refusals["GET /sse"] = (401, "www-authenticate", "Bearer")
-        async with over_sse(web) as (server, _):
-            assert server.state == "needs-auth"
 
 
 async def test_a_call_in_a_session_that_the_server_forgot_is_repeated_in_a_new_one() -> None:
