@@ -24,8 +24,16 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, Message, TextBlock
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.plugins.collection import LoadedPlugin, PluginCollection
-from agentcli.plugins.loader import PluginError, PluginProblem, PluginSource, TracebackLog, call_bounded, problem_of
+from agentcli.plugins.collection import PluginCollection
+from agentcli.plugins.loader import (
+    LoadedPlugin,
+    PluginError,
+    PluginProblem,
+    PluginSource,
+    TracebackLog,
+    call_bounded,
+    problem_of,
+)
 from agentcli.plugins.plugin import (
     STYLES,
     HookPart,

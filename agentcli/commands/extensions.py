@@ -17,8 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted, duration, token_count
 from agentcli.core.text.plaintext import plain_line, shown_command
 from agentcli.definitions.files import SkillFile
-from agentcli.plugins.collection import LoadedPlugin
-from agentcli.plugins.loader import PluginProblem
+from agentcli.plugins.loader import LoadedPlugin, PluginProblem
 
 SKILLS_MANUAL = Manual(
     "A skill is a folder with a SKILL.md in .agentcli/skills, .claude/skills or .agents/skills, of the project or of "

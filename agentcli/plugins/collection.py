@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.plugins.loader import (
+    LoadedPlugin,
     Loading,
-    Outcome,
     PluginProblem,
     PluginSource,
     Scope,
@@ -26,7 +27,6 @@ from agentcli.plugins.loader import (
     load_entry_point,
     load_file,
 )
-from agentcli.plugins.plugin import Plugin
 
 FOLDER = "plugins"
 MAX_PLUGINS = 100
@@ -93,17 +93,6 @@ def _names(folder: Path) -> list[str]:
 MAX_FILE_BYTES = 1024 * 1024
 UNTRUSTED = "not loaded: the project is not trusted with this content. Review it with `agentcli trust`."
 _Stamp = tuple[int, int, int]
-
-
-@frozen
-class LoadedPlugin:
-    source: PluginSource
-    plugin: Plugin | None
-    """The version in use; None: no version has loaded."""
-    problem: PluginProblem | None = None
-    """Problem of the newest version."""
-    milliseconds: float = 0.0
-    """Duration of the last load."""
 
 
 @frozen
@@ -193,15 +182,11 @@ class PluginCollection:
         if not self.places.is_trusted(source, data, digests):
             text = UNTRUSTED if last is None else f"{UNTRUSTED} The version from before stays in use."
             return _Seen(stamp, False, LoadedPlugin(source, last, PluginProblem(source.label, 0, text)))
-        return _Seen(stamp, True, _loaded(source, load_file(source, data, self.loading), last))
+        loaded = load_file(source, data, self.loading)
+        return _Seen(stamp, True, replace(loaded, plugin=loaded.plugin or last))
 
     def _load_packages(self) -> tuple[LoadedPlugin, ...]:
-        found = entry_points()
-        return tuple(_loaded(source, load_entry_point(source, entry, self.loading)) for source, entry in found)
-
-
-def _loaded(source: PluginSource, outcome: Outcome, last: Plugin | None = None) -> LoadedPlugin:
-    return LoadedPlugin(source, outcome.plugin or last, outcome.problem, outcome.milliseconds)
+        return tuple(load_entry_point(source, entry, self.loading) for source, entry in entry_points())
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -153,13 +153,17 @@ class Loading:
 
 
 @frozen
-class Outcome:
+class LoadedPlugin:
+    source: PluginSource
     plugin: Plugin | None
-    problem: PluginProblem | None
-    milliseconds: float
+    """The version in use; None: no version has loaded."""
+    problem: PluginProblem | None = None
+    """Problem of the newest version."""
+    milliseconds: float = 0.0
+    """Duration of the last load."""
 
 
-def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
+def load_file(source: PluginSource, data: bytes, loading: Loading) -> LoadedPlugin:
     """Run a plugin file with the content `data`: exactly what was read (and checked), even if the file has changed
     since."""
 
@@ -188,7 +192,7 @@ def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
     return _bounded(source, work, loading)
 
 
-def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> Outcome:
+def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> LoadedPlugin:
     """`entry`: an `importlib.metadata.EntryPoint` that names a `Plugin`, or a module with one."""
 
     def work() -> Plugin:
@@ -238,7 +242,7 @@ def _plugin_of(module: object) -> Plugin:
     return found
 
 
-def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> Outcome:
+def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> LoadedPlugin:
     def checked() -> Plugin:
         plugin = work()
         loading.check(plugin)
@@ -252,7 +256,7 @@ def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading)
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a plugin must not end the program
         loading.log.add(source.label, error)
         problem = problem_of(source, error)
-    return Outcome(plugin, problem, (time.perf_counter() - began) * 1000)
+    return LoadedPlugin(source, plugin, problem, (time.perf_counter() - began) * 1000)
 
 
 def problem_of(source: PluginSource, error: BaseException) -> PluginProblem:

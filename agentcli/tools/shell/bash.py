@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.processes.child import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.core.text.plaintext import has_control_characters, plain_line, shown_command
-from agentcli.core.text.terminal_colours import moved
+from agentcli.core.text.terminal_colours import ColourSpan, moved
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
@@ -136,8 +136,11 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
                 if await command.wait(min(_PROGRESS_SECONDS, left)):
                     break
                 if text := command.output.fresh():
-                    yield Progress(text, _progress_data(command.output))
-        ending = _ending(command, signal)
+                    data = {"bytes": command.output.bytes, "lines": command.output.line_breaks}
+                    yield Progress(text, {**data, **_colours(command.output.fresh_colours)})
+        ending = CommandEnding.EXITED if command.done else CommandEnding.TIMED_OUT
+        if signal.aborted:
+            ending = CommandEnding.ABORTED
         if ending is CommandEnding.TIMED_OUT and shells is not None and not shells.full:
             unhook()
             in_background = True
@@ -159,18 +162,6 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
         unhook()
         if not in_background:
             await command.aclose()
-
-
-def _progress_data(output: CollectedOutput) -> Json:
-    colours = {"colours": [list(span) for span in output.fresh_colours]} if output.fresh_colours else {}
-    return {"bytes": output.bytes, "lines": output.line_breaks, **colours}
-
-
-def _ending(command: ShellCommand, signal: AbortSignal) -> CommandEnding:
-    """How watching a command ended. `TIMED_OUT` also if the user sent it to the background."""
-    if signal.aborted:
-        return CommandEnding.ABORTED
-    return CommandEnding.EXITED if command.done else CommandEnding.TIMED_OUT
 
 
 def _background_refusal(shells: Shells | None) -> str:
@@ -200,10 +191,6 @@ _STOPPED_BY = {
 }
 
 
-def _output_so_far(text: str) -> str:
-    return "; its output so far is above." if text else "; it had printed nothing."
-
-
 def _result(
     ending: CommandEnding, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason
 ) -> Output:
@@ -211,16 +198,17 @@ def _result(
     output = command.output
     whole = output.text()
     text = whole.strip("\n")
+    so_far = "; its output so far is above." if text else "; it had printed nothing."
     notes: list[str] = []
     new_cwd: Path | None = None
     wanted_hosts: tuple[str, ...] | None = None
     match ending:
         case CommandEnding.ABORTED:
             summary = "stopped"
-            notes.append(f"{_STOPPED_BY[reason]}{_output_so_far(text)}")
+            notes.append(f"{_STOPPED_BY[reason]}{so_far}")
         case CommandEnding.TIMED_OUT:
             summary = f"timed out after {seconds:g} s"
-            notes.append(f"The command was stopped after {seconds:g} s, its time limit{_output_so_far(text)}")
+            notes.append(f"The command was stopped after {seconds:g} s, its time limit{so_far}")
         case CommandEnding.EXITED:
             summary = exit_text(command.code)
             if command.code != 0:
@@ -254,7 +242,7 @@ def _result(
             "kind": "text",
             "text": text,
             **({"lines": output.lines} if output.is_cut else {}),
-            **_colours(output, len(whole.lstrip("\n")) - len(whole), len(text)),
+            **_colours(moved(output.colours(), len(whole.lstrip("\n")) - len(whole), len(text))),
         },
         structured={
             "output": text,
@@ -269,10 +257,10 @@ def _result(
     )
 
 
-def _colours(output: CollectedOutput, offset: int, size: int) -> Json:
-    """Colours of the text for a display, if there are any."""
-    spans = [list(span) for span in moved(output.colours(), offset, size)]
-    return {"colours": spans} if spans else {}
+def _colours(spans: Iterable[ColourSpan]) -> Json:
+    """Colours of a text for a display, if there are any."""
+    found = [list(span) for span in spans]
+    return {"colours": found} if found else {}
 
 
 def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:

@@ -76,12 +76,8 @@ class FetchProblem:
     """False: no usable response, so another address may be tried."""
 
 
-@frozen
-class _Route:
-    """How to reach a host: the pinned address that replaces its name, or a proxy."""
-
-    address: IPAddress | None = None
-    proxy: str | None = None
+_Route = IPAddress | str
+"""How to reach a host: the pinned address that replaces its name, or a proxy."""
 
 
 class Fetcher:
@@ -122,23 +118,19 @@ class Fetcher:
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
     ) -> FetchedPage | Moved | FetchProblem:
         proxy = proxy_for(address, environ)
-        if proxy is not None:
-            return await self._send(address, _Route(proxy=proxy), environ)
-        routes = await self._routes(address, reaches)
+        routes = [proxy] if proxy is not None else await self._addresses(address, reaches)
         if isinstance(routes, FetchProblem):
             return routes
-        result: FetchedPage | Moved | FetchProblem = FetchProblem(
-            f"{address.host} has no address.", "not found", connected=False
-        )
+        result: FetchedPage | Moved | FetchProblem = FetchProblem(f"{address.host} has no address.", "not found")
         for route in routes:
             result = await self._send(address, route, environ)
             if not isinstance(result, FetchProblem) or result.connected:
                 break
         return result
 
-    async def _routes(
+    async def _addresses(
         self, address: WebAddress, reaches: Callable[[str], bool] | None
-    ) -> Sequence[_Route] | FetchProblem:
+    ) -> Sequence[IPAddress] | FetchProblem:
         literal = host_address(address.host)
         try:
             resolved = [literal] if literal is not None else await self._resolve(address.host, address.port)
@@ -154,7 +146,7 @@ class Fetcher:
                 f"If the user wants that, they can allow it with the rule WebFetch(private:{address.host}).",
                 "private address",
             )
-        return [_Route(item) for item in found[:_MAX_ADDRESSES]]
+        return found[:_MAX_ADDRESSES]
 
     async def _send(
         self, address: WebAddress, route: _Route, environ: Mapping[str, str]
@@ -166,7 +158,7 @@ class Fetcher:
                 client = await stack.enter_async_context(
                     httpx2.AsyncClient(
                         verify=await self._context(address, route, environ),
-                        proxy=route.proxy,
+                        proxy=route if isinstance(route, str) else None,
                         trust_env=False,
                         follow_redirects=False,
                         timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
@@ -180,7 +172,7 @@ class Fetcher:
 
     async def _context(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> ssl.SSLContext:
         """The TLS context. Loading certificates takes 25 ms, so only for TLS, in a thread, once."""
-        if address.scheme == "http" and not (route.proxy or "").startswith("https:"):
+        if address.scheme == "http" and not (isinstance(route, str) and route.startswith("https:")):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self._verify is None:
             self._verify = await asyncio.to_thread(_certificates, environ.get("SSL_CERT_FILE"))
@@ -226,9 +218,9 @@ def _is_excepted(address: WebAddress, exceptions: str) -> bool:
 
 
 def _request(client: httpx2.AsyncClient, address: WebAddress, route: _Route) -> httpx2.Request:
-    if route.address is None:
+    if isinstance(route, str):
         return client.build_request("GET", address.text, headers=_HEADERS)
-    host = f"[{route.address}]" if route.address.version == 6 else str(route.address)
+    host = f"[{route}]" if route.version == 6 else str(route)
     named = address.text.removeprefix(f"{address.scheme}://").partition("/")[0]
     # The certificate must match the name, not the pinned address.
     sni = {} if host_address(address.host) is not None else {"sni_hostname": address.host}
@@ -285,8 +277,8 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProbl
         isinstance(error, OSError) and not isinstance(error, TimeoutError)
     ):
         # Without a password.
-        proxy = plain_line((route.proxy or "").rpartition("@")[2].removeprefix("http://"))
-        where = f" (through the proxy {proxy})" if route.proxy else ""
+        proxy = plain_line(route.rpartition("@")[2].removeprefix("http://")) if isinstance(route, str) else ""
+        where = f" (through the proxy {proxy})" if proxy else ""
         return FetchProblem(f"No connection to {host} on port {address.port}{where}.", "no connection", connected=False)
     if isinstance(error, httpx2.TimeoutException):
         return FetchProblem(f"{host} did not answer in time.", "timeout")
