@@ -255,7 +255,8 @@ class LiveText:
         if self._colours and start < len(self.text):
             self._colours = list(moved(self._colours, 0, start))
         self.text = continued_output(self.text, text)
-        self._colours += moved(colours, start, len(self.text))
+        if colours:
+            self._colours += moved(colours, start, len(self.text))
         if len(self.text) > 2 * kept:
             cut = len(self.text) - kept
             cut = self.text.find("\n", cut, cut + kept // 2) + 1 or cut
