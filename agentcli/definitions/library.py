@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -66,21 +65,17 @@ class DefinitionPlaces:
         return self.of_all_kinds()[kind]
 
     def of_all_kinds(self) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
-        """The same for each kind, in less time: every prompt asks, and the project's root is looked for once."""
-        return _folders(trust_root(self.cwd) if self.trusted else None, self.config_dir, self.home)
+        root = trust_root(self.cwd) if self.trusted else None
+        return {
+            kind: (
+                *(_of_project(root, kind) if root is not None else ()),
+                *_of_user(self.config_dir, self.home, kind),
+            )
+            for kind in KINDS
+        }
 
     def project(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
         return _of_project(trust_root(self.cwd), kind)
-
-
-@lru_cache(maxsize=4)
-def _folders(
-    root: Path | None, config_dir: Path | None, home: Path | None
-) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
-    return {
-        kind: (*(_of_project(root, kind) if root is not None else ()), *_of_user(config_dir, home, kind))
-        for kind in KINDS
-    }
 
 
 def _of_project(root: Path, kind: Kind) -> tuple[DefinitionFolder, ...]:

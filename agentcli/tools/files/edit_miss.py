@@ -165,14 +165,10 @@ def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str
 
 def _legible(text: str) -> str:
     """Make differences visible: blanks get a symbol, confusable characters their code."""
-    names = {" ": "·", "\t": "\\t", "\r": "\\r"}
-    return "".join(
-        names.get(char) or (char if char.isascii() and char.isprintable() else _coded(char)) for char in text
+    text = "".join(
+        char if char.isascii() else f"{char if char.isprintable() else ''}<U+{ord(char):04X}>" for char in text
     )
-
-
-def _coded(char: str) -> str:
-    return f"{char}<U+{ord(char):04X}>" if char.isprintable() else f"<U+{ord(char):04X}>"
+    return visible_text(text.replace(" ", "·").replace("\t", "\\t").replace("\r", "\\r"))
 
 
 def _nearest(lines: list[str], wanted: list[str]) -> int | None:
