@@ -14,11 +14,7 @@ from agentcli.agent.ports import (
     END_SECONDS,
     EmitEvent,
     Hooks,
-    PostToolVerdict,
-    PreToolVerdict,
-    PromptVerdict,
-    QuestionVerdict,
-    StopVerdict,
+    HookVerdict,
 )
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
@@ -63,12 +59,12 @@ class ConfiguredHooks(Hooks):
     def checks_prompts(self) -> bool:
         return self.runner.has("UserPromptSubmit")
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
+    async def before_prompt(self, text: str) -> HookVerdict:
         answers = await self._run(Occasion("UserPromptSubmit", fields={"prompt": text}))
         refusals = [*_reasons(answers), *(answer.stop for answer in answers if answer.stop is not None)]
-        return PromptVerdict(_contexts(answers), "\n".join(refusals) if refusals else None)
+        return HookVerdict(context=_contexts(answers), stop="\n".join(refusals) if refusals else None)
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         last = next((m.text for m in reversed(state.messages) if m.origin is Origin.REPLY), "")
         fields = {"stop_hook_active": state.stop_hook_active, "last_assistant_message": last}
         return _stop(await self._run(Occasion("Stop", fields=fields)))
@@ -90,21 +86,21 @@ class ConfiguredHooks(Hooks):
     def watches_tools(self) -> bool:
         return any(map(self.runner.has, ("PreToolUse", "PostToolUse", "PostToolUseFailure")))
 
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
         verdict = _pre_tool(await self._run(_about_call("PreToolUse", call, input)))
         return replace(verdict, context=tuple(f"A hook adds, before {call.name}: {text}" for text in verdict.context))
 
-    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
+    async def before_question(self, call: ToolUseBlock, input: Json) -> HookVerdict:
         answers = await self._run(_about_call("PermissionRequest", call, input))
         for answer in answers:
             if answer.decision == "deny":
-                return QuestionVerdict("deny", _denial(answer.reason), interrupt=answer.interrupt)
+                return HookVerdict("deny", _denial(answer.reason), interrupt=answer.interrupt)
         for answer in answers:
             if answer.decision == "allow":
-                return QuestionVerdict("allow", answer.reason, answer.updated_input)
-        return QuestionVerdict()
+                return HookVerdict("allow", answer.reason, answer.updated_input)
+        return HookVerdict()
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
         if result.is_error:
             occasion = _about_call("PostToolUseFailure", call, input, {"error": result.text})
         else:
@@ -112,7 +108,7 @@ class ConfiguredHooks(Hooks):
             occasion = _about_call("PostToolUse", call, input, {"tool_response": response})
         return _post_tool(call, await self._run(occasion))
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
         occasion = _about_call("PostToolUseFailure", call, call.input, {"error": text})
         return _post_tool(call, await self._run(occasion))
 
@@ -122,7 +118,7 @@ class ConfiguredHooks(Hooks):
         fields = {"agent_id": agent_id, "agent_type": name, "prompt": prompt}
         return _contexts(await self._run(Occasion("SubagentStart", name, fields)))
 
-    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
         fields = {"agent_id": agent_id, "agent_type": name, "stop_hook_active": is_active}
         return _stop(await self._run(Occasion("SubagentStop", name, {**fields, "last_assistant_message": text})))
 
@@ -162,20 +158,20 @@ def _about_call(event: str, call: ToolUseBlock, input: Json, more: Json | None =
     return Occasion(event, call.name, fields, call.id)
 
 
-def _pre_tool(answers: Sequence[HookAnswer]) -> PreToolVerdict:
+def _pre_tool(answers: Sequence[HookAnswer]) -> HookVerdict:
     stop = next((answer.stop for answer in answers if answer.stop is not None), None)
     updated = next((answer.updated_input for answer in reversed(answers) if answer.updated_input is not None), None)
     contexts = _contexts(answers)
     if stop is not None:
-        return PreToolVerdict("deny", stop, context=contexts, stop=stop)
+        return HookVerdict("deny", stop, context=contexts, stop=stop)
     for decision in ("deny", "ask", "allow"):
         reasons = [answer.reason for answer in answers if answer.decision == decision]
         if decision == "ask":
             reasons += [f"A hook could not decide: {answer.text}." for answer in answers if answer.failed]
         if reasons:
             reason = "\n".join(dict.fromkeys(filter(None, reasons)))
-            return PreToolVerdict(decision, _denial(reason) if decision == "deny" else reason, updated, contexts)
-    return PreToolVerdict(updated_input=updated, context=contexts)
+            return HookVerdict(decision, _denial(reason) if decision == "deny" else reason, updated, contexts)
+    return HookVerdict(updated_input=updated, context=contexts)
 
 
 def _denial(reason: str) -> str:
@@ -183,16 +179,16 @@ def _denial(reason: str) -> str:
     return f"A hook denied this call: {reason}" if reason else ""
 
 
-def _post_tool(call: ToolUseBlock, answers: Sequence[HookAnswer]) -> PostToolVerdict:
+def _post_tool(call: ToolUseBlock, answers: Sequence[HookAnswer]) -> HookVerdict:
     objections = [f"A hook objects to the result of {call.name}: {reason}" for reason in _reasons(answers)]
     stop = next((answer.stop for answer in answers if answer.stop is not None), None)
     added = (f"A hook adds, after {call.name}: {text}" for text in _contexts(answers))
-    return PostToolVerdict(stop, (*objections, *added))
+    return HookVerdict(context=(*objections, *added), stop=stop)
 
 
-def _stop(answers: Sequence[HookAnswer]) -> StopVerdict:
+def _stop(answers: Sequence[HookAnswer]) -> HookVerdict:
     stop = next((answer.stop for answer in answers if answer.stop is not None), None)
-    return StopVerdict(prevented=stop) if stop is not None else StopVerdict(tuple(_reasons(answers)))
+    return HookVerdict(stop=stop) if stop is not None else HookVerdict(errors=tuple(_reasons(answers)))
 
 
 def _reasons(answers: Sequence[HookAnswer]) -> list[str]:

@@ -35,56 +35,45 @@ END_SECONDS = 1.5
 
 
 @frozen
-class StopVerdict:
-    """The answer of the stop hooks. Both fields empty: the submission may stop."""
-
-    errors: tuple[str, ...] = ()
-    """Not empty: the stop is blocked; the model gets these texts and continues."""
-    prevented: str | None = None
-    """Not None: the submission ends here, for this reason."""
-    by: StopSource = "hook"
-
-
-@frozen
-class PreToolVerdict:
-    """A hook's decision before a call. `allow` never overrides a deny or ask rule."""
+class HookVerdict:
+    """What hooks answer to one occasion. With nothing set, the work goes on."""
 
     decision: Literal["none", "allow", "ask", "deny"] = "none"
+    """About a call, or in place of the user about a permission question. `allow` never overrides a deny or ask rule."""
     reason: str = ""
     updated_input: Json | None = None
     context: tuple[str, ...] = ()
-    """Text for the model, added after the results."""
+    """Texts for the model: added to the prompt, or after the results."""
     stop: str | None = None
-    """Not None: the call is denied, and the submission ends after this batch, for this reason."""
-
-
-@frozen
-class PromptVerdict:
-    """A hook's decision about a prompt."""
-
-    context: tuple[str, ...] = ()
-    """Texts for the model, added to the prompt."""
-    blocked: str | None = None
-    """Not None: the prompt is not sent, for this reason."""
-
-
-@frozen
-class QuestionVerdict:
-    """A hook's answer to a permission question in place of the user. `allow` never overrides an ask rule."""
-
-    decision: Literal["none", "allow", "deny"] = "none"
-    message: str = ""
-    updated_input: Json | None = None
+    """Not None: a prompt is not sent; a call is denied, and the submission ends after this batch; a submission that is
+    about to end may not continue. For this reason."""
+    errors: tuple[str, ...] = ()
+    """Not empty: the end of the submission is blocked; the model gets these texts and continues."""
+    by: StopSource = "hook"
+    """Source of `stop` and `errors`."""
     interrupt: bool = False
     """A denial also ends the submission."""
 
+    @property
+    def is_final(self) -> bool:
+        return self.decision == "deny" or self.stop is not None or bool(self.errors)
 
-@frozen
-class PostToolVerdict:
-    stop: str | None = None
-    """Not None: the submission ends after this batch, for this reason."""
-    context: tuple[str, ...] = ()
-    by: StopSource = "hook"
+    def joined(self, later: HookVerdict) -> HookVerdict:
+        """Both together: deny is stronger than ask, ask than allow, of equal ones the later counts."""
+        stronger = later if _STRENGTH.index(later.decision) >= _STRENGTH.index(self.decision) else self
+        return HookVerdict(
+            stronger.decision,
+            stronger.reason,
+            self.updated_input if later.updated_input is None else later.updated_input,
+            (*self.context, *later.context),
+            self.stop if self.stop is not None else later.stop,
+            self.errors or later.errors,
+            self.by if self.is_final else later.by,
+            stronger.interrupt,
+        )
+
+
+_STRENGTH = ("none", "allow", "ask", "deny")
 
 
 class Hooks:
@@ -117,30 +106,30 @@ class Hooks:
         kind = type(self)
         return kind.before_tool is not Hooks.before_tool or kind.after_tool is not Hooks.after_tool
 
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        return PreToolVerdict()
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+        return HookVerdict()
 
-    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
+    async def before_question(self, call: ToolUseBlock, input: Json) -> HookVerdict:
         """Called when the user is about to be asked about a call, or would be in an interactive session."""
-        return QuestionVerdict()
+        return HookVerdict()
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return PostToolVerdict()
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
+        return HookVerdict()
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
         """Called after a call that did not run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
-        return PostToolVerdict()
+        return HookVerdict()
 
     @property
     def checks_prompts(self) -> bool:
         """Whether a prompt must not be sent before `before_prompt` has checked it."""
         return type(self).before_prompt is not Hooks.before_prompt
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
-        return PromptVerdict()
+    async def before_prompt(self, text: str) -> HookVerdict:
+        return HookVerdict()
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
-        return StopVerdict()
+    async def before_stop(self, state: LoopState) -> HookVerdict:
+        return HookVerdict()
 
     async def after_failure(self, text: str) -> None:
         """StopFailure: runs in the background; only the end of the session waits for it."""
@@ -149,9 +138,9 @@ class Hooks:
         """A sub-agent starts; `name` is its type. Returns texts for it, added to its prompt."""
         return ()
 
-    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
         """A sub-agent is about to end with `text`. `is_active`: it continued because an earlier end was blocked."""
-        return StopVerdict()
+        return HookVerdict()
 
     async def before_compact(self, trigger: str, focus: str) -> str | None:
         """Returns the focus to use; None: no compaction."""
@@ -170,14 +159,8 @@ class Hooks:
         """Cancel what runs beside the submissions."""
 
 
-_STRENGTH = ("none", "allow", "ask", "deny")
-
-
 class HookChain(Hooks):
-    """Hooks from several sources, called in order; their verdicts are combined. Without sources nothing happens.
-
-    Deny is stronger than ask, ask is stronger than allow, of equal ones the later counts. Texts are joined in order.
-    """
+    """Hooks from several sources, called in order; their verdicts are joined. Without sources nothing happens."""
 
     def __init__(self, sources: Iterable[Hooks] = ()) -> None:
         self.sources = tuple(sources)
@@ -210,52 +193,41 @@ class HookChain(Hooks):
     def watches_tools(self) -> bool:
         return any(source.watches_tools for source in self.sources)
 
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        total = PreToolVerdict()
+    async def _ask(self, ask: Callable[[Hooks], Awaitable[HookVerdict]], *, all_of_them: bool = False) -> HookVerdict:
+        total = HookVerdict()
         for source in self.sources:
-            seen = input if total.updated_input is None else total.updated_input
-            verdict = await source.before_tool(call, seen)
-            later = _STRENGTH.index(verdict.decision) >= _STRENGTH.index(total.decision)
-            stronger = verdict if later else total
-            updated = total.updated_input if verdict.updated_input is None else verdict.updated_input
-            context = (*total.context, *verdict.context)
-            total = PreToolVerdict(stronger.decision, stronger.reason, updated, context, total.stop or verdict.stop)
-            if total.decision == "deny":
+            total = total.joined(await ask(source))
+            if total.is_final and not all_of_them:
                 break
         return total
 
-    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+        total = HookVerdict()
         for source in self.sources:
-            verdict = await source.before_question(call, input)
-            if verdict.decision != "none":
-                return verdict
-        return QuestionVerdict()
+            seen = input if total.updated_input is None else total.updated_input
+            total = total.joined(await source.before_tool(call, seen))
+            if total.is_final:
+                break
+        return total
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return _join([await source.after_tool(call, input, result) for source in self.sources])
+    async def before_question(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.before_question(call, input))
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
-        return _join([await source.after_refused_tool(call, text) for source in self.sources])
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.after_tool(call, input, result), all_of_them=True)
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.after_refused_tool(call, text), all_of_them=True)
 
     @property
     def checks_prompts(self) -> bool:
         return any(source.checks_prompts for source in self.sources)
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
-        context: tuple[str, ...] = ()
-        for source in self.sources:
-            verdict = await source.before_prompt(text)
-            context += verdict.context
-            if verdict.blocked is not None:
-                return PromptVerdict(context, verdict.blocked)
-        return PromptVerdict(context)
+    async def before_prompt(self, text: str) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.before_prompt(text))
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
-        for source in self.sources:
-            verdict = await source.before_stop(state)
-            if verdict.errors or verdict.prevented is not None:
-                return verdict
-        return StopVerdict()
+    async def before_stop(self, state: LoopState) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.before_stop(state))
 
     async def after_failure(self, text: str) -> None:
         for source in self.sources:
@@ -264,12 +236,8 @@ class HookChain(Hooks):
     async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
         return tuple([text for source in self.sources for text in await source.before_agent(agent_id, name, prompt)])
 
-    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
-        for source in self.sources:
-            verdict = await source.after_agent(agent_id, name, text, is_active=is_active)
-            if verdict.errors or verdict.prevented is not None:
-                return verdict
-        return StopVerdict()
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
+        return await self._ask(lambda hooks: hooks.after_agent(agent_id, name, text, is_active=is_active))
 
     async def before_compact(self, trigger: str, focus: str) -> str | None:
         for source in self.sources:
@@ -293,12 +261,6 @@ class HookChain(Hooks):
     async def aclose(self) -> None:
         for source in self.sources:
             await source.aclose()
-
-
-def _join(verdicts: Sequence[PostToolVerdict]) -> PostToolVerdict:
-    context = tuple(text for verdict in verdicts for text in verdict.context)
-    stopping = next((verdict for verdict in reversed(verdicts) if verdict.stop is not None), PostToolVerdict())
-    return PostToolVerdict(stopping.stop, context, stopping.by)
 
 
 Lookup = Callable[[], object]
@@ -407,26 +369,26 @@ class RequireOutput(Hooks):
     def checks_prompts(self) -> bool:
         return False
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return self._count(call) if result.is_error else PostToolVerdict()
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
+        return self._count(call) if result.is_error else HookVerdict()
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
         return self._count(call)
 
-    def _count(self, call: ToolUseBlock) -> PostToolVerdict:
+    def _count(self, call: ToolUseBlock) -> HookVerdict:
         if call.name != self._tool_name:
-            return PostToolVerdict()
+            return HookVerdict()
         self._misses += 1
         if self._misses < MAX_TRIES:
-            return PostToolVerdict()
-        return PostToolVerdict(f"Output did not match the schema in {MAX_TRIES} attempts.", by="schema")
+            return HookVerdict()
+        return HookVerdict(stop=f"Output did not match the schema in {MAX_TRIES} attempts.", by="schema")
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
+    async def before_prompt(self, text: str) -> HookVerdict:
         self._misses = 0
-        return PromptVerdict()
+        return HookVerdict()
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         self._misses += 1
         if self._misses >= MAX_TRIES:
-            return StopVerdict(prevented=f"{self._tool_name} was not called in {MAX_TRIES} attempts.", by="schema")
-        return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")
+            return HookVerdict(stop=f"{self._tool_name} was not called in {MAX_TRIES} attempts.", by="schema")
+        return HookVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")

@@ -293,7 +293,7 @@ class Submission:
                 )
             verdict = await ask_hooks(session.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, emit)
             self._hook_texts += verdict.context
-            self._blocked = verdict.blocked
+            self._blocked = verdict.stop
             self._unchecked = False
 
     def _leave_out(self, prompt: Message) -> ev.RequestRepaired:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.configured_hooks import ConfiguredHooks
-from agentcli.agent.ports import Extensions, HookChain, Hooks, PreToolVerdict, RequireOutput
+from agentcli.agent.ports import Extensions, HookChain, Hooks, HookVerdict, RequireOutput
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Origin, ToolUseBlock
@@ -479,8 +479,8 @@ async def test_a_hook_can_block_a_compaction() -> None:
 
 async def test_the_hooks_of_a_caller_are_asked_first() -> None:
     class Denies(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-            return PreToolVerdict("deny", "The caller says no.")
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+            return HookVerdict("deny", "The caller says no.")
 
     seen: list[Json] = []
     hooks = HookChain((Denies(), hooks_of(rule("PreToolUse", seen.append))))
@@ -491,8 +491,8 @@ async def test_the_hooks_of_a_caller_are_asked_first() -> None:
 
 async def test_a_stop_requested_by_the_hooks_of_a_caller_is_kept() -> None:
     class Stops(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-            return PreToolVerdict(stop="Enough.")
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+            return HookVerdict(stop="Enough.")
 
     hooks = HookChain((Stops(), hooks_of(rule("PreToolUse", lambda _data: None))))
     assert (await hooks.before_tool(ToolUseBlock("id", "Look", {}), {})).stop == "Enough."
@@ -514,7 +514,7 @@ async def test_structured_output_comes_after_them_and_keeps_its_count() -> None:
     state = LoopState((), ToolContext(cwd=Path("/work"), working_dirs=(Path("/work"),)))
     for _miss in range(4):
         assert (await hooks.reporting_to(emit).before_stop(state)).errors
-    assert (await hooks.before_stop(state)).prevented is not None
+    assert (await hooks.before_stop(state)).stop is not None
 
 
 async def test_a_message_for_the_user_is_a_notice() -> None:

@@ -24,7 +24,7 @@ from agentcli.agent.loop_state import (
     Transition,
     next_state,
 )
-from agentcli.agent.ports import StopVerdict
+from agentcli.agent.ports import HookVerdict
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import ToolUseBlock
 from agentcli.providers.base import Failure, FailureKind
@@ -43,8 +43,8 @@ INVALID = Failure(FailureKind.INVALID_REQUEST, "invalid", 400)
 Row = tuple[str, EndReason | Transition | str, TurnOutcome, dict[str, Any], dict[str, Any]]
 CANCEL, BUDGET = AbortReason.USER_CANCEL, AbortReason.BUDGET
 RESULTS = ("1", "2")
-BLOCKS, ENDS = StopVerdict(("no",)), StopVerdict(prevented="x")
-NO_OUTPUT = StopVerdict(prevented="no output", by="schema")
+BLOCKS, ENDS = HookVerdict(errors=("no",)), HookVerdict(stop="x")
+NO_OUTPUT = HookVerdict(stop="no output", by="schema")
 CONTINUE, END, UNATTENDED = LoopVerdict("continue"), LoopVerdict("stop"), LoopVerdict("unattended")
 LOOP: dict[str, Any] = {"tool_results": RESULTS, "repetition": ROUND}
 LAST: dict[str, Any] = {"state": {"turn_count": 2}, "limits": {"max_turns": 2}}
@@ -60,7 +60,7 @@ def row(
     said: str, expected: EndReason | Transition | str, *, state: Any = (), limits: Any = (), **produced: Any
 ) -> Row:
     """`expected`: a terminal, a transition, or the fact to find; `produced`: what the turn brought."""
-    return said, expected, TurnOutcome(**{"stop_hooks": StopVerdict(), **produced}), dict(state), dict(limits)
+    return said, expected, TurnOutcome(**{"stop_hooks": HookVerdict(), **produced}), dict(state), dict(limits)
 
 
 ROWS = [
@@ -194,7 +194,8 @@ outcomes = st.builds(
     collapses_committed=st.none() | st.integers(0, 2),
     auto_compacted=st.booleans(),
     compacted=st.none() | st.booleans(),
-    stop_hooks=st.none() | st.builds(StopVerdict, st.just(()) | st.just(("e",)), st.none() | st.just("p")),
+    stop_hooks=st.none()
+    | st.builds(HookVerdict, errors=st.sampled_from([(), ("e",)]), stop=st.sampled_from([None, "p"])),
     repetition=st.none() | st.just(ROUND),
     loop_verdict=st.none() | st.builds(LoopVerdict, st.sampled_from(["unattended", "continue", "stop"])),
 )
@@ -218,7 +219,7 @@ def test_every_combination_of_inputs_leads_to_a_decision(produced: TurnOutcome, 
         found: dict[str, Any] = {
             "collapse_drain": {"collapses_committed": 0},
             "reactive_compact": {"compacted": False},
-            "stop_hooks": {"stop_hooks": StopVerdict()},
+            "stop_hooks": {"stop_hooks": HookVerdict()},
             "loop_verdict": {"loop_verdict": LoopVerdict("unattended")},
         }[decision.fact]
         produced = replace(produced, **found)

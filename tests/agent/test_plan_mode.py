@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.agent.context.compaction_restore import plan_text
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, HookVerdict
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -125,8 +125,8 @@ async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, b
 
 async def test_a_hook_cannot_allow_what_plan_mode_refuses(project: Path) -> None:
     class Allows(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-            return PreToolVerdict("allow", "fine")
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+            return HookVerdict("allow", "fine")
 
     kept = contents(project)
     session = Session(
@@ -426,8 +426,8 @@ async def test_the_model_cannot_supply_the_users_answers(project: Path) -> None:
 
 async def test_a_hook_may_answer_for_the_user(project: Path) -> None:
     class Answers(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-            return PreToolVerdict("allow", updated_input={**input, "answers": {"Which colour?": "Red"}})
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+            return HookVerdict("allow", updated_input={**input, "answers": {"Which colour?": "Red"}})
 
     session = Session(
         project,

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import EndReason, LoopState
-from agentcli.agent.ports import Extensions, Hooks, StopVerdict
+from agentcli.agent.ports import Extensions, Hooks, HookVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
@@ -74,11 +74,11 @@ class SometimesBlocking(Hooks):
         self.verdicts = list(verdicts)
         self.asked = 0
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         self.asked += 1
         await asyncio.sleep(0)
         blocks = bool(self.verdicts) and self.verdicts.pop(0)
-        return StopVerdict(errors=("Not yet.",)) if blocks else StopVerdict()
+        return HookVerdict(errors=("Not yet.",)) if blocks else HookVerdict()
 
 
 @dataclass(frozen=True)

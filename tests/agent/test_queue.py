@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, Extensions, Hooks, PromptVerdict, StopVerdict
+from agentcli.agent.ports import Attachments, Extensions, Hooks, HookVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -42,14 +42,14 @@ class OneBlock(Hooks):
     def __init__(self) -> None:
         self.blocks = 1
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
+    async def before_prompt(self, text: str) -> HookVerdict:
         await asyncio.sleep(1)
-        return PromptVerdict(("Told by a hook.",))
+        return HookVerdict(context=("Told by a hook.",))
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         await asyncio.sleep(1)
         self.blocks -= 1
-        return StopVerdict(errors=("Once more.",) if self.blocks >= 0 else ())
+        return HookVerdict(errors=("Once more.",) if self.blocks >= 0 else ())
 
 
 def working() -> Bench:
@@ -205,8 +205,8 @@ async def test_at_the_end_all_queued_prompts_join_in_the_order_of_their_prioriti
 
 async def test_a_later_prompt_stays_queued_at_the_turn_limit_and_when_a_hook_blocks_it_the_work_ends() -> None:
     class Blocks(Hooks):
-        async def before_prompt(self, text: str) -> PromptVerdict:
-            return PromptVerdict(blocked="Not now." if text == "typed" else None)
+        async def before_prompt(self, text: str) -> HookVerdict:
+            return HookVerdict(stop="Not now." if text == "typed" else None)
 
     limited: Any = {"bounds": Bounds(max_turns=1)}
     blocked: Any = {"extensions": Extensions(hooks=Blocks())}

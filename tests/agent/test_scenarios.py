@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.loop_state import EndReason, LoopState, Transition
-from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, RequireOutput, StopVerdict
+from agentcli.agent.ports import Collapser, Extensions, Hooks, HookVerdict, RequireOutput
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -82,17 +82,17 @@ def reached(events: list[ev.Event]) -> set[str]:
 class Verdicts(Hooks):
     """Hooks with a verdict for each time they are asked."""
 
-    verdicts: list[StopVerdict] = field(default_factory=list)
+    verdicts: list[HookVerdict] = field(default_factory=list)
     stop_after_tool: str | None = None
     failures: list[str] = field(default_factory=list)
     active: list[bool] = field(default_factory=list)
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         self.active.append(state.stop_hook_active)
-        return self.verdicts.pop(0) if self.verdicts else StopVerdict()
+        return self.verdicts.pop(0) if self.verdicts else HookVerdict()
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return PostToolVerdict(stop=self.stop_after_tool)
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
+        return HookVerdict(stop=self.stop_after_tool)
 
     async def after_failure(self, text: str) -> None:
         self.failures.append(text)
@@ -220,7 +220,7 @@ async def further_overruns_are_answered_with_a_terse_message_three_times(world: 
 
 @scenario
 async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
-    hooks = Verdicts(verdicts=[StopVerdict(errors=("Run the tests first.",))])
+    hooks = Verdicts(verdicts=[HookVerdict(errors=("Run the tests first.",))])
     b = await world.bench("Done.", "Tests run.", extensions=Extensions(hooks=hooks))
     events = await b.run()
     assert "Run the tests first." in str(world.bodies()[1]["messages"][-1])
@@ -231,9 +231,7 @@ async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
 
 @scenario
 async def a_stop_hook_may_end_the_submission(world: World) -> set[str]:
-    b = await world.bench(
-        "Done.", extensions=Extensions(hooks=Verdicts(verdicts=[StopVerdict(prevented="Over quota.")]))
-    )
+    b = await world.bench("Done.", extensions=Extensions(hooks=Verdicts(verdicts=[HookVerdict(stop="Over quota.")])))
     events = await b.run()
     assert b.engine.messages[-1].text == "Over quota."
     assert not result_of(events).is_error

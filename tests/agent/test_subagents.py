@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Extensions, Hooks, StopVerdict
+from agentcli.agent.ports import Extensions, Hooks, HookVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.agent.subagents.shared import AgentPermissions
 from agentcli.agent.subagents.specs import BUILTIN, AgentSpec
@@ -288,13 +288,13 @@ class Watching(Hooks):
         self.seen.append(("before", agent, name, prompt))
         return ("Mind the gap.",)
 
-    async def after_agent(self, agent: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+    async def after_agent(self, agent: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
         self.seen.append(("after", agent, name, text))
-        return StopVerdict(errors=("Look again.",)) if len(self.seen) == 2 else StopVerdict()
+        return HookVerdict(errors=("Look again.",)) if len(self.seen) == 2 else HookVerdict()
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         self.seen.append(("stop",))
-        return StopVerdict()
+        return HookVerdict()
 
 
 async def test_agents_have_hooks_of_their_own() -> None:

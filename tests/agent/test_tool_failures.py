@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, HookVerdict
 from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
@@ -41,18 +41,18 @@ class OddHooks(Hooks):
         self.deny = deny
         self.crash = crash
 
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        return PreToolVerdict("deny", self.deny) if self.deny else PreToolVerdict()
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+        return HookVerdict("deny", self.deny) if self.deny else HookVerdict()
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
         if self.crash:
             raise ValueError("the hook is broken")
-        return PostToolVerdict()
+        return HookVerdict()
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
         if self.crash:
             raise ValueError("the hook is broken")
-        return PostToolVerdict()
+        return HookVerdict()
 
 
 class Silent(FakeTool):

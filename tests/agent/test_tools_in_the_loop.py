@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, HookVerdict
 from agentcli.agent.profile import Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
@@ -144,9 +144,9 @@ async def test_a_failing_call_leaves_its_siblings_alone_unless_the_tool_says_oth
 
 async def test_a_call_that_never_ran_has_no_duration() -> None:
     class Thinking(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
             await asyncio.sleep(30)
-            return PreToolVerdict("deny", "No.")
+            return HookVerdict("deny", "No.")
 
     b = bench(reply(call("Look", what="x")), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=Thinking()))
     (refused,) = only(await b.once(), ev.ToolFinished)

@@ -16,7 +16,7 @@ from typing import Literal
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.repetition import LoopVerdict, Repetition
 from agentcli.agent.loop_state import Continue, EndReason, Limits, LoopState, Stop, Transition
-from agentcli.agent.ports import StopSource, StopVerdict
+from agentcli.agent.ports import HookVerdict, StopSource
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
@@ -64,7 +64,7 @@ class TurnOutcome:
     """Whether the reactive compaction in this iteration worked; None: not tried."""
     summary: str = ""
     """The summary that a compaction made."""
-    stop_hooks: StopVerdict | None = None
+    stop_hooks: HookVerdict | None = None
     repetition: Repetition | None = None
     """The repetition that the last turns form; None: they do not repeat."""
     loop_verdict: LoopVerdict | None = None
@@ -159,10 +159,10 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Lo
         return Continue(Transition.NEXT_TURN, {"reason": "empty_reply"})
     if outcome.stop_hooks is None:
         return Find("stop_hooks")
-    if outcome.stop_hooks.prevented is not None:
+    if outcome.stop_hooks.stop is not None:
         missing = outcome.stop_hooks.by == "schema"
         terminal = EndReason.NO_STRUCTURED_OUTPUT if missing else EndReason.STOP_HOOK_PREVENTED
-        return Stop(terminal, outcome.stop_hooks.prevented)
+        return Stop(terminal, outcome.stop_hooks.stop)
     if outcome.stop_hooks.errors:
         if at_the_limit:
             return too_many

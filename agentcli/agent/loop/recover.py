@@ -99,9 +99,9 @@ async def _take_prompt(session: Session, state: LoopState, prompt: QueuedPrompt,
         return state
     if prompt.id not in queue.ids:
         return state  # the user has withdrawn it in the meantime
-    if verdict.blocked is not None:
+    if verdict.stop is not None:
         queue.remove(prompt.id)
-        await emit(ev.NoticeRaised(text=words.prompt_blocked(verdict.blocked), level="warning", code="hook"))
+        await emit(ev.NoticeRaised(text=words.prompt_blocked(verdict.stop), level="warning", code="hook"))
         return state
     state = await _add(session, state, Message("user", prompt.content, prompt.id, Origin.QUEUED))
     queue.remove(prompt.id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions, parse_granted_rules
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import HookChain, Hooks, PromptVerdict, StopVerdict
+from agentcli.agent.ports import HookChain, Hooks, HookVerdict
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
 from agentcli.permissions.late_policy import LatePolicy
@@ -48,10 +48,10 @@ class AgentHooks(HookChain):
     def checks_prompts(self) -> bool:
         return False
 
-    async def before_prompt(self, text: str) -> PromptVerdict:
-        return PromptVerdict(await self.before_agent(self._agent, self._name, text))
+    async def before_prompt(self, text: str) -> HookVerdict:
+        return HookVerdict(context=await self.before_agent(self._agent, self._name, text))
 
-    async def before_stop(self, state: LoopState) -> StopVerdict:
+    async def before_stop(self, state: LoopState) -> HookVerdict:
         replies = (message.text for message in reversed(state.messages) if message.origin is Origin.REPLY)
         return await self.after_agent(self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active)
 

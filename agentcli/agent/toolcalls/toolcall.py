@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from agentcli.agent.plugins import PluginRenderers
-from agentcli.agent.ports import EmitEvent, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import EmitEvent, HookVerdict
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.subagents.agents import CallAgents
 from agentcli.agent.toolcalls.call_data import (
@@ -235,7 +235,7 @@ class _Call:
         call, context, signal = self._call, self._context, self._signal
         tool = self._find_tool()
         input = self._checked(tool, call.input)
-        verdict, observed = PreToolVerdict(), input
+        verdict, observed = HookVerdict(), input
         if self._hooks.watches_tools:
             observed = observed_input(tool, input, context)
             verdict = await signal.run(self._hooks.before_tool(call, observed))
@@ -302,7 +302,7 @@ class _Call:
     def _title(self, tool: Tool, input: Json) -> str:
         return title_of(tool, input, self._context.working_dirs[0])
 
-    def _decide(self, tool: Tool, input: Json, needs: tuple[Need, ...], verdict: PreToolVerdict) -> Decision:
+    def _decide(self, tool: Tool, input: Json, needs: tuple[Need, ...], verdict: HookVerdict) -> Decision:
         decision = self._permissions.decide(tool.name, input, needs, self._context)
         if verdict.decision == "ask" and decision.behavior == "allow":
             return Decision("ask", verdict.reason or "A hook requires approval for this call.", source="hook")
@@ -340,7 +340,7 @@ class _Call:
         if verdict.decision == "deny":
             if verdict.interrupt:
                 self._session.abort()
-            raise await self._denied(input, verdict.message or "A hook denied this call.", by="a hook")
+            raise await self._denied(input, verdict.reason or "A hook denied this call.", by="a hook")
         changed = verdict.updated_input and without_derived(verdict.updated_input, input, observed)
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _has(needs, "question")):
             return None
@@ -457,16 +457,16 @@ class _Call:
         texts = (*result.hook_context, *post.context)
         return replace(result, hook_stop=result.hook_stop or post.stop, hook_context=texts, stopped_by=post.by)
 
-    async def _run_post_hook(self, hook: Coroutine[Any, Any, PostToolVerdict]) -> PostToolVerdict:
+    async def _run_post_hook(self, hook: Coroutine[Any, Any, HookVerdict]) -> HookVerdict:
         """The verdict of a hook after a call. A hook that fails or is aborted does not change the call's result."""
         try:
             return await self._signal.run(hook)
         except Aborted:
-            return PostToolVerdict()
+            return HookVerdict()
         except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
             text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result is kept."
             await self._emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
-            return PostToolVerdict()
+            return HookVerdict()
 
     # ------------------------------------------------------------------------------------------------- running it
 
@@ -499,7 +499,7 @@ class _Call:
             outcome = "denied"
         elif block.is_error:
             outcome = "interrupted" if self._signal.aborted else "failed"
-        post = PostToolVerdict()
+        post = HookVerdict()
         if self._hooks.watches_tools:
             observed = observed_input(approved.tool, approved.input, context)
             post = await self._run_post_hook(self._hooks.after_tool(call, observed, block))
