@@ -76,11 +76,6 @@ class Engine:
         return self._store.session_id
 
     @property
-    def persistent(self) -> bool:
-        """Whether the conversation is stored in a file."""
-        return self._store.path is not None
-
-    @property
     def running(self) -> bool:
         return self.session.controller is not None
 
@@ -161,33 +156,14 @@ class Engine:
         return self.session.tool_context.working_dirs
 
     @property
-    def results_dir(self) -> Path | None:
-        """Private folder for data too large for the conversation; None: nothing may be written."""
-        return self.session.tool_context.results_dir
-
-    @property
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for the user's approval of the summary."""
         return self.session.interactive and self.session.settings.tuning.compact_preview
 
     @property
-    def wakes_automatically(self) -> bool:
-        """Whether the user wants the model to continue when a background task has ended."""
-        return self.session.settings.tuning.wake_on_background
-
-    @property
-    def confirm_cost_above(self) -> float:
-        """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
-        return self.session.settings.tuning.confirm_cost_above
-
-    @property
     def sandbox(self) -> str:
         """Name of the sandbox level for commands that tools run."""
         return self.session.tool_context.launcher.level
-
-    @property
-    def is_sandboxed(self) -> bool:
-        return self.session.tool_context.launcher.name != "none"
 
     @property
     def auto_mode_problem(self) -> str:
@@ -246,10 +222,6 @@ class Engine:
         """The beginning of a long resumed session, which `take_recent_history` does not return."""
         return self.session.resumed.earlier_part
 
-    def put_earlier(self, messages: Sequence[Message]) -> None:
-        """Use these messages of `earlier_part`, which a front end has read, instead of reading them again."""
-        self.session.log.put_earlier(messages)
-
     def take_recent_history(self) -> list[ev.Event]:
         """The events that follow `earlier_part`; empty the next time."""
         history = list(self.session.resumed.history)
@@ -276,10 +248,6 @@ class Engine:
     def title(self) -> str:
         """The name of the session; "" if it has none."""
         return self._store.title
-
-    def rename(self, title: str) -> None:
-        """Set the name under which the session is listed and found."""
-        self._store.set_title(title)
 
     async def resume_name(self) -> str:
         """The session's name if `--resume` finds only this session by it, else its id."""

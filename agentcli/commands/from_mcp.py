@@ -56,7 +56,7 @@ def _send(
             messages = await server.prompt(prompt.name, filled)
         except McpFailure as error:
             raise AgentError(plain_line(f"/{name} failed: {error}", 400)) from error
-        return await prompt_of(messages, ResultLimits(engine.results_dir), added)
+        return await prompt_of(messages, ResultLimits(engine.session.tool_context.results_dir), added)
 
     shown = typed or f"/{name} {arguments}".rstrip()
     return engine.submit_requested(RequestedPrompt(request, shown, "MCP server", server_name(server), arguments))

@@ -50,7 +50,7 @@ async def change_if_confirmed(
     """
     price = engine.context.price_of_change(profile)
     note = f" {price.note}" if price.note and engine.profile != profile else ""
-    if not at_once and price.needs_confirmation(engine.confirm_cost_above):
+    if not at_once and price.needs_confirmation(engine.session.settings.tuning.confirm_cost_above):
         text = f"This {price.text}: the cached context cannot be reused."
         display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Do not change it"}
         if (asking := engine.question(question, f"This {price.text}.", display)) is not None:

@@ -28,7 +28,7 @@ async def run_rename(engine: Engine, arguments: str) -> str:
     if not title:
         name = plain_line(engine.title)
         return f"This session is called {name}. {_HOW}" if name else f"This session has no name. {_HOW}"
-    engine.rename(title)
+    engine.session.store.set_title(title)
     return f"This session is now called {title}."
 
 

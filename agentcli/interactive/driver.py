@@ -296,7 +296,9 @@ class SessionDriver:
     def _wake(self) -> None:
         """Let the model continue if a background task has ended and nothing else runs or waits to run."""
         engine = self._engine
-        if engine is None or not self._wakes or not engine.wakes_automatically or self._is_interrupted:
+        if engine is None or not self._wakes or self._is_interrupted:
+            return
+        if not engine.session.settings.tuning.wake_on_background:
             return
         if not self.busy and not self._holding and not self._due and engine.wakes.due():
             self._start(engine, None)

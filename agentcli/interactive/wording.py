@@ -348,7 +348,7 @@ _ENDINGS = {
 async def farewell(engine: Engine, *, continues: bool = True) -> str:
     """The message at exit: stopped background tasks and, with `continues`, the command that resumes the session."""
     lines = [_ended_commands(engine)]
-    if continues and engine.persistent and engine.message_count:
+    if continues and engine.session.store.path is not None and engine.message_count:
         from shlex import quote
 
         lines.append(f"To continue this session: agentcli -r {quote(await engine.resume_name())}")

@@ -185,7 +185,7 @@ class EarlierPast:
             yield Above(tuple(items))
             messages.append(section.messages)
             skipped += section.skipped
-        self._engine.put_earlier([message for section in reversed(messages) for message in section])
+        self._engine.session.log.put_earlier([message for section in reversed(messages) for message in section])
         if skipped > 0:
             yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
 

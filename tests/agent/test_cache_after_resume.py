@@ -20,7 +20,6 @@ from agentcli.agent.costs.cache_watch import (
     Setup,
     changed_since_closed,
     front_from,
-    kept_head,
 )
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
@@ -134,16 +133,6 @@ def test_names_in_a_file_cannot_move_the_cursor() -> None:
     assert all(text.isprintable() for text in (*told, front.model, front.version))
 
 
-def test_the_remaining_cached_share_ends_at_a_breakpoint() -> None:
-    assert kept_head(front_of(), front_of(), REQUEST) == 1.0
-    assert kept_head(front_of(), front_of(GREP_CHANGED), GREP_CHANGED) == 0.0
-    first = replace(REQUEST, system=("Be bad.", REQUEST.system[1]))
-    assert kept_head(front_of(), front_of(first), first) == 0.0
-    assert 0.9 < kept_head(front_of(), front_of(PART_CHANGED), PART_CHANGED) < 1.0
-    longer = replace(REQUEST, system=(*REQUEST.system, "More. " * 1_000))
-    assert 0.1 < kept_head(front_of(), front_of(longer), longer) < 0.5
-
-
 # ------------------------------------------------------------------------------------------------------ in the watch
 
 SAID = Message(
@@ -175,16 +164,14 @@ def test_the_cache_estimate_accounts_for_changes_before_the_messages() -> None:
         (REQUEST, 10_000),
         (replace(REQUEST, effort="low"), 0),
         (GREP_CHANGED, 0),
+        (PART_CHANGED, 0),
         (replace(REQUEST, thinking=Thinking("disabled")), 4_000),
     )
     for request, expected in cases:
         assert gone_on(request).expected(setup_of(request), 1.0, head=4_000) == expected
-    part = gone_on(PART_CHANGED).expected(setup_of(PART_CHANGED), 1.0, head=4_000)
-    assert 3_500 < part < 4_000
     assert gone_on(REQUEST, context="Other.").expected(setup_of(REQUEST), 1.0, head=4_000) == 4_000
     assert gone_on(GREP_CHANGED).cold(1.0), "it is of no use any more: old content can change for nothing"
     assert gone_on(GREP_CHANGED).seconds_left(1.0) is None
-    assert not gone_on(PART_CHANGED).cold(1.0)
     low = gone_on(replace(REQUEST, effort="low"))
     assert not low.cold(1.0)
     assert low.expected(setup_of(REQUEST), 1.0, head=4_000) == 10_000, "with the effort of before it is of use again"

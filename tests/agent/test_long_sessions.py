@@ -165,7 +165,7 @@ async def test_messages_that_a_front_end_has_read_join_the_log_with_the_next_pro
     async with sessions.engine("Done.", persist=False) as engine:
         part = engine.earlier_part
         assert part is not None
-        engine.put_earlier(part.messages())
+        engine.session.log.put_earlier(part.messages())
         assert is_cut_off(engine)
         await collect(engine.submit("Go on"))
         assert not is_cut_off(engine)

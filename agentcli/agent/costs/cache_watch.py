@@ -77,8 +77,8 @@ class _Cached:
     """Tokens of the whole prompt."""
     request: Request | None = None
     """None: an earlier process sent it."""
-    kept: float = 1.0
-    """Share (0 to 1) of what precedes the messages that this process sends unchanged."""
+    is_usable: bool = True
+    """Whether this process sends the same tools and system prompt."""
     is_whole: bool = True
     """Whether this process sends everything before the first prompt unchanged."""
 
@@ -120,7 +120,7 @@ class CacheWatch:
         """Whether the cache has expired, so that rewriting old content costs nothing; or is useless because the front
         of requests differs from that of the earlier process."""
         cached = self._cached
-        return cached is not None and (not cached.kept or now - cached.at >= cached.ttl)
+        return cached is not None and (not cached.is_usable or now - cached.at >= cached.ttl)
 
     def seconds_left(self, now: float) -> float | None:
         """Seconds until the cache expires; None if nothing is cached."""
@@ -142,7 +142,7 @@ class CacheWatch:
             return 0
         if cached.is_whole and not self._compactions and think_alike(setup.thinking, cached.front.thinking):
             return cached.tokens
-        return min(int(head * cached.kept), cached.tokens)
+        return min(head, cached.tokens)
 
     def keep_fronts(self, user_context: Callable[[], str], keep: Callable[[Front], None]) -> None:
         """Register `keep`, which gets the front of an answered request whenever it has changed."""
@@ -166,9 +166,9 @@ class CacheWatch:
         this request."""
         if self._cached is not None and self._cached.request is None:
             before, now = self._cached.front, self._fingerprints.front(request, request.model, self._user_context())
-            kept = kept_head(before, now, request)
-            is_whole = kept == 1.0 and (before.system, before.context) == (now.system, now.context)
-            self._cached = replace(self._cached, kept=kept, is_whole=is_whole)
+            is_usable = (before.tools, before.system) == (now.tools, now.system)
+            is_whole = is_usable and before.context == now.context
+            self._cached = replace(self._cached, is_usable=is_usable, is_whole=is_whole)
 
     # ------------------------------------------------------------------------------------------------------ reasons
 
@@ -318,7 +318,7 @@ def changed_front(before: Front, now: Front) -> Iterator[tuple[str, str]]:
         yield "the speed", f"fast mode was turned {'on' if now.fast else 'off'}"
     yield from _changed_tools(dict(before.tools), dict(now.tools))
     if before.system != now.system:
-        same = _same(before.system, now.system)
+        same = sum(takewhile(bool, map(eq, before.system, now.system)))
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
     if not think_alike(before.thinking, now.thinking):
         modes = before.thinking.mode, now.thinking.mode
@@ -415,8 +415,6 @@ def _name_call(block: Json) -> str:
 
 _SNAPSHOT = lazy_pattern(r"[@-]\d{8}$")
 _DIGEST_BYTES = 8
-_MARKED_PARTS = 2
-"""Number of leading parts of the system prompt that have a cache breakpoint of their own: see `Request.system`."""
 _MAX_NAME = 128
 _CHANGED_SINCE_CLOSED = "it has changed since the session was closed"
 _MAX_NAMED = 3
@@ -521,22 +519,3 @@ def changed_since_closed(before: Front, now: Front) -> tuple[str, str] | None:
     also = f"; also changed: {', '.join(named[:_MAX_NAMED])}" if named else ""
     more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
     return block, f"{reason or why}{also}{more}"
-
-
-def kept_head(before: Front, now: Front, request: Request) -> float:
-    """Share of the front (0 to 1) that a cache written with `before` still serves for a request with `now`: everything
-    up to the last breakpoint before the first change. Model and effort are not compared."""
-    if before.tools != now.tools:
-        return 0.0
-    if before.system == now.system:
-        return 1.0
-    same = min(_same(before.system, now.system), _MARKED_PARTS)
-    if not same:
-        return 0.0
-    tools = sum(len(json.dumps(tool, ensure_ascii=False)) for tool in request.tools)
-    parts = [len(part) for part in request.system]
-    return (tools + sum(parts[:same])) / max(tools + sum(parts), 1)
-
-
-def _same(before: Sequence[str], now: Sequence[str]) -> int:
-    return sum(takewhile(bool, map(eq, before, now)))

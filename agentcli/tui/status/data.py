@@ -181,7 +181,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
         branch=branch,
         cwd=shown_path(engine.root),
         sandbox=engine.sandbox,
-        is_sandboxed=engine.is_sandboxed,
+        is_sandboxed=engine.session.tool_context.launcher.name != "none",
         session=engine.session_id,
         tasks=sum(task.status == "running" for task in engine.background.commands),
         agents=agents,
