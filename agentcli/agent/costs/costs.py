@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agentcli.agent.costs.cache_watch import CacheWatch
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.loop_state import EndReason
-from agentcli.agent.ports import EmitEvent
 from agentcli.agent.profile import price_of
-from agentcli.agent.user_input import UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.events import is_of_subagent
@@ -242,9 +240,6 @@ STOP = "Stop here"
 LIFT = "Continue without a budget"
 _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
-Ask = Callable[[str, str, Json, Json], UserQuestion | None]
-"""Makes a question for the user from title, reason, display and input; None: non-interactive."""
-
 
 class Budget:
     """The most that a conversation may cost in this process, and whether the user has been warned."""
@@ -310,74 +305,55 @@ async def ask_about_budget(session: Session, signal: AbortSignal) -> None:
     budget = session.costs.budget
     if not budget.is_spent or signal.aborted:
         return
-
-    def ask(title: str, reason: str, display: Json, input: Json) -> UserQuestion | None:
-        return session.question(title, reason, display, input, signal)
-
     try:
         await signal.acquire(budget.asking)
     except Aborted:
         return
     try:
-        await BudgetQuestion(budget, ask).ask(session.emit)
+        await _raise_or_stop(session, budget, signal)
     finally:
         budget.asking.release()
     if budget.is_spent:
         session.abort(AbortReason.BUDGET)
 
 
-class BudgetQuestion:
-    """`ask()` raises, lifts or keeps the budget."""
-
-    def __init__(self, budget: Budget, ask: Ask) -> None:
-        self._budget = budget
-        self._ask = ask
-        self._offers: dict[str, float] = {}
-        """Caps in dollars by the labels of their options."""
-
-    async def ask(self, emit: EmitEvent) -> None:
-        problem = ""
-        while self._budget.is_spent:
-            question = self._question(problem)
-            shown = {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
-            asking = self._ask(question["question"], question["question"], shown, {"questions": [question]})
-            if asking is None:
-                return
-            said = _read_answer(await asking.ask(emit), question["question"])
-            if not said or said.lower() in (STOP.lower(), "stop", "no"):
-                return
-            problem = self._take(said)
-
-    def _question(self, problem: str) -> Json:
-        totals, cap = self._budget.totals(), self._budget.cap or 0.0
-        spent = money(totals.cost_usd)
-        if totals.fully_priced:
-            offered = raised(cap, totals.cost_usd)
-            text = f"The budget of {money(cap)} is spent ({spent})."
-            go_on = f"Raise it to {money(offered)} and continue"
-            self._offers[go_on] = offered
-            about = "The task continues."
-        else:
-            text, go_on, about = self._budget.reason, LIFT, "Further costs have no limit."
-        options = [
-            {"label": go_on, "description": about},
-            {"label": STOP, "description": "Nothing is lost: a later prompt can continue."},
-        ]
-        return {"question": f"{problem} {text}".strip(), "header": "Budget", "options": options, "multiSelect": False}
-
-    def _take(self, said: str) -> str:
-        """Apply the user's answer; returns the problem with it, "" if there is none."""
-        totals = self._budget.totals()
+async def _raise_or_stop(session: Session, budget: Budget, signal: AbortSignal) -> None:
+    """Let the user raise, lift or keep the budget."""
+    problem = ""
+    while budget.is_spent:
+        offer, question = _budget_question(budget, problem)
+        text = question["question"]
+        shown = {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
+        asking = session.question(text, text, shown, {"questions": [question]}, signal)
+        said = _read_answer(await asking.ask(session.emit), text) if asking is not None else ""
+        if not said or said.lower() in (STOP.lower(), "stop", "no"):
+            return
+        wanted = offer if said == question["options"][0]["label"] else dollars(said)
         if said == LIFT or said.lower() in ("off", "none"):
-            self._budget.set(None)
-            return ""
-        wanted = self._offers.get(said) or dollars(said)
-        if wanted is None:
-            return f"“{said[:40]}” is not an amount in dollars."
-        if wanted <= totals.cost_usd:
-            return f"{money(wanted)} is not more than you have spent."
-        self._budget.set(wanted)
-        return ""
+            budget.set(None)
+        elif wanted is None:
+            problem = f"“{said[:40]}” is not an amount in dollars."
+        elif wanted <= budget.totals().cost_usd:
+            problem = f"{money(wanted)} is not more than you have spent."
+        else:
+            budget.set(wanted)
+
+
+def _budget_question(budget: Budget, problem: str) -> tuple[float, Json]:
+    """The limit to offer in dollars, and the question."""
+    totals, cap = budget.totals(), budget.cap or 0.0
+    offer = raised(cap, totals.cost_usd)
+    if totals.fully_priced:
+        text = f"The budget of {money(cap)} is spent ({money(totals.cost_usd)})."
+        go_on, about = f"Raise it to {money(offer)} and continue", "The task continues."
+    else:
+        text, go_on, about = budget.reason, LIFT, "Further costs have no limit."
+    options = [
+        {"label": go_on, "description": about},
+        {"label": STOP, "description": "Nothing is lost: a later prompt can continue."},
+    ]
+    asked = f"{problem} {text}".strip()
+    return offer, {"question": asked, "header": "Budget", "options": options, "multiSelect": False}
 
 
 def _read_answer(answer: Answer | None, question: str) -> str:

@@ -10,10 +10,9 @@ side effects has started, the blocks up to it are kept and the stream is closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import field
-from typing import Protocol
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import MIN_WAIT_SECONDS, SECONDS
@@ -44,18 +43,6 @@ from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.providers.requests.body import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
-
-
-class BesideEvents(Protocol):
-    """A source of events of work that runs beside the turn."""
-
-    def take_events(self) -> Sequence[ev.Event]:
-        """The events since the last call."""
-        ...
-
-    def on_event(self, wake: Callable[[], object]) -> Callable[[], None]:
-        """Call `wake` for every new event; returns a function that ends this."""
-        ...
 
 
 @frozen
@@ -89,7 +76,8 @@ class Turn:
     ) -> None:
         self._session = session
         servers = session.server_questions
-        self._beside: tuple[BesideEvents, ...] = (session.agents, *((servers,) if servers is not None else ()))
+        self._beside = (session.agents, *((servers,) if servers is not None else ()))
+        """Sources of events of work that runs beside the turn."""
         self._plan = plan
         self._hand_over = emit
         self._signal = signal
