@@ -25,7 +25,9 @@ _PRECEDES_OPTION = lazy_pattern(r"-[avzrlnPhu]+|[^-].*", re.DOTALL)
 """A word whose next word is not its value."""
 _FIND_TESTS = lazy_pattern(r"-i?(?:name|path|wholename|regex)\Z")
 _NEGATIONS = ("!", "-not")
-_ALTERNATIVES = frozenset({"-o", "-or", ",", "("})
+_ALTERNATIVES = frozenset({"-o", "-or", "("})
+_UNPRUNED = frozenset({"-delete", "-depth", "-d"})
+"""With one of these, find enters a folder before it could prune it."""
 _MESSAGE = lazy_pattern(r"-[aqsvn]*m\Z|--message\Z")
 _JOINED_MESSAGE = lazy_pattern(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
 _MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
@@ -117,15 +119,23 @@ def _excluded(program: str, words: tuple[str, ...]) -> frozenset[int]:
 
 
 def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
-    """Indexes of the names that `find` tests exclude, in a search without alternatives."""
-    found = set[int]()
+    """Indexes of the names that `find` tests exclude: pruned at the beginning, or negated without alternatives."""
+    first = start = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    pruned, negated = set[int](), set[int]()
+    while words[start + 2 : start + 4] == ("-prune", "-o") and _FIND_TESTS.match(words[start]):
+        if words[start - 1] in (*_NEGATIONS, "("):
+            break
+        pruned.add(start + 1)
+        start += 4
     # The words of a program that it runs are that program's.
     end = next((index for index, word in enumerate(words) if word.startswith(("-exec", "-ok"))), len(words) - 1)
-    for index, word in enumerate(words[:end]):
-        negated = words[index - 1] in _NEGATIONS and words[index - 2] not in _NEGATIONS
-        if index > 1 and negated and _FIND_TESTS.match(word):
-            found.add(index + 1)
-    return frozenset() if _ALTERNATIVES & set(words) else frozenset(found)
+    for index in range(start, end):
+        is_negated = words[index - 1] in _NEGATIONS and words[index - 2] not in _NEGATIONS
+        if is_negated and _FIND_TESTS.match(words[index]):
+            negated.add(index + 1)
+    if "," in words or not _UNPRUNED.isdisjoint(words):
+        return frozenset()
+    return frozenset(pruned if _ALTERNATIVES & {*words[:first], *words[start:]} else pruned | negated)
 
 
 def _messages(words: tuple[str, ...]) -> frozenset[int]:
