@@ -237,11 +237,6 @@ def test_names_cannot_break_out_of_the_profile() -> None:
     assert '(subpath "/Users/me/a\\") (allow file-write* (subpath \\"/\\\\")' in text
 
 
-def test_the_profile_is_balanced() -> None:
-    text = profile(macos(network=False), Path("/t"), git=True)
-    assert text.count("(") == text.count(")")
-
-
 def test_a_command_is_started_by_sandbox_exec_with_a_folder_of_its_own(tmp_path: Path) -> None:
     launcher = SeatbeltLauncher(macos(), tmp_path)
     launch = launcher.launch(["/bin/sh", "-c", "true"], Path("/Users/me/app"), {"SSH_AUTH_SOCK": "x", "A": "b"})

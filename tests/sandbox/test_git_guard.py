@@ -232,10 +232,6 @@ async def test_only_a_git_command_may_create_a_repository(command: str, makes: b
     assert makes_repository(["/bin/bash", "-c", 'eval "$1"', "bash", command]) is makes
 
 
-async def test_git_init_is_recognised_in_an_argument_list_too() -> None:
-    assert makes_repository(["git", "init"])
-
-
 async def test_words_in_a_comment_make_no_git_folder_writable(box: Box) -> None:
     output = await box.run("mkdir -p .git # git init\necho evil > .git/config")
     assert "quarantine restore" in str(output.content)
