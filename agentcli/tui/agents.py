@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 KEPT_ITEMS = 100
 """Maximum number of items kept for one agent."""
-KEPT_CHARACTERS = 100_000
-"""Maximum number of characters in all items of an agent."""
 MAX_TEXT = 16_000
 """Maximum number of characters in one text. A text that is still growing may have twice as many."""
 
@@ -66,10 +64,6 @@ class AgentProgress:
         self.dropped = 0
         """Number of items removed to stay within the limits."""
         self._items: dict[str, Item] = {}
-        self._grown: dict[str, list[str]] = {}
-        """Text pieces added to each item since `items()` was last called."""
-        self._sizes: dict[str, int] = {}
-        self._size = 0
 
     @property
     def is_running(self) -> bool:
@@ -81,10 +75,7 @@ class AgentProgress:
         return f"{self.id or self.name}: {self.description}" if self.description else self.id or self.name
 
     def items(self) -> list[Item]:
-        """The kept part of its transcript, including text that has just streamed in."""
-        for id, pieces in self._grown.items():
-            self._items[id] = _with_text(self._items[id], "".join(pieces))
-        self._grown.clear()
+        """The kept part of its transcript."""
         return list(self._items.values())
 
     def with_agents_inside(self) -> Iterator[AgentProgress]:
@@ -98,27 +89,22 @@ class AgentProgress:
         for operation in operations:
             match operation:
                 case Add(item):
-                    self._put(item)
+                    self._items[item.id] = _shortened(item)
                 case Replace(item) if item.id in self._items:
-                    self.items()
                     old = self._items[item.id]
                     if isinstance(item, ThinkingItem) and isinstance(old, ThinkingItem) and not item.text:
                         item = replace(item, text=old.text)
                     elif isinstance(item, ToolItem) and isinstance(old, ToolItem) and item.status != "done":
                         item = replace(item, output=item.output or old.output)
-                    self._put(item)
+                    self._items[item.id] = _shortened(item)
                 case Grow(id, text) if id in self._items:
-                    self._grown.setdefault(id, []).append(text)
-                    self._resize(id, self._sizes[id] + len(text))
-                    if self._sizes[id] > 2 * MAX_TEXT:
-                        self._items[id] = _cut_start(_with_text(self._items[id], "".join(self._grown.pop(id))))
-                        self._resize(id, MAX_TEXT)
+                    self._items[id] = _with_text(self._items[id], text)
                 case CountLines(id, line_breaks) if isinstance(call := self._items.get(id), ToolItem):
                     self._items[id] = replace(call, line_breaks=line_breaks)
-                case Remove(id) if id in self._items:
-                    self._remove(id)
-        while len(self._items) > KEPT_ITEMS or (self._size > KEPT_CHARACTERS and len(self._items) > 1):
-            self._remove(next(iter(self._items)))
+                case Remove(id):
+                    self._items.pop(id, None)
+        while len(self._items) > KEPT_ITEMS:
+            del self._items[next(iter(self._items))]
             self.dropped += 1
         self.version += 1
 
@@ -154,25 +140,8 @@ class AgentProgress:
     def drop_items(self) -> None:
         """Free the memory of the transcript; keep the report."""
         self.dropped += len(self._items)
-        for kept in (self._items, self._grown, self._sizes):
-            kept.clear()
-        self._size = 0
+        self._items.clear()
         self.version += 1
-
-    def _put(self, item: Item) -> None:
-        item = _shortened(item)
-        self._items[item.id] = item
-        self._grown.pop(item.id, None)
-        self._resize(item.id, _size_of(item))
-
-    def _remove(self, id: str) -> None:
-        del self._items[id]
-        self._grown.pop(id, None)
-        self._size -= self._sizes.pop(id)
-
-    def _resize(self, id: str, size: int) -> None:
-        self._size += size - self._sizes.get(id, 0)
-        self._sizes[id] = size
 
 
 @frozen(kw_only=True)
@@ -199,20 +168,11 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:MAX_TEXT]}\n… {more:,} more characters"
 
 
-def _cut_start(item: Item) -> Item:
-    name = "output" if isinstance(item, ToolItem) else "text"
-    return replace(item, **{name: f"…{getattr(item, name, '')[-MAX_TEXT:]}"})
-
-
 def _with_text(item: Item, text: str) -> Item:
+    """Add text to the end; of a text that has become too long, the end stays."""
     name = "output" if isinstance(item, ToolItem) else "text"
-    return replace(item, **{name: continued_output(getattr(item, name, ""), text)})
-
-
-def _size_of(item: Item) -> int:
-    if isinstance(item, ToolItem):
-        return len(item.output) + len(item.title) + sum(len(str(value)) for value in item.display.values())
-    return len(str(getattr(item, "text", "")))
+    grown = continued_output(getattr(item, name, ""), text)
+    return replace(item, **{name: grown if len(grown) <= 2 * MAX_TEXT else f"…{grown[-MAX_TEXT:]}"})
 
 
 ENDED_KEPT = 10

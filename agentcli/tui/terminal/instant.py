@@ -50,6 +50,17 @@ DEFAULT_LOOK = {
 }
 """Colours as SGR codes, and texts (`…_text`)."""
 
+_COLOURLESS = {
+    "background": "",
+    "rule": "2",
+    "mark": "1",
+    "text": "",
+    "placeholder": "2",
+    "cursor": "7",
+    "status": "2",
+    "label_style": "2",
+}
+"""The look under NO_COLOR."""
 _SGR = re.compile(r"(?:\d{1,3}(?:[;:]\d{1,3}){0,19})?")
 _SEQUENCE = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[^\x1b\[O\]P_]|\x1b(?=\x1b)"
@@ -129,7 +140,7 @@ def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
     if not usable or os.environ.get("TERM", "dumb") in ("dumb", ""):
         return None
     if os.environ.get("NO_COLOR"):
-        look = {name: value if name.endswith("_text") else colourless(value) for name, value in look.items()}
+        look = {**look, **_COLOURLESS}
     instant = Instant(fd_in, fd_out, look)
     instant.start()
     return instant
@@ -422,19 +433,6 @@ def width(character: str) -> int:
     from agentcli.core.text.columns import character_cells
 
     return character_cells(character)
-
-
-def colourless(numbers: str) -> str:
-    """Remove the colours from the codes of an SGR sequence."""
-    kept: list[str] = []
-    parts = iter(numbers.split(";"))
-    for number in parts:
-        if number in ("38", "48", "58"):
-            for _ in range({"2": 3, "5": 1}.get(next(parts, ""), 0)):
-                next(parts, None)
-        elif number.isdigit() and int(number) < 10:
-            kept.append(number)
-    return ";".join(kept)
 
 
 def clipped(text: str, columns: int) -> str:
