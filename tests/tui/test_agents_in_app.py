@@ -8,11 +8,9 @@ from typing import Any
 from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
-from agentcli.session.load import load_session
-from agentcli.tui.agents import AgentItem, AgentProgress
+from agentcli.tui.agents import AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import AnswerItem, NoticeItem, ToolItem
-from agentcli.tui.resume import replayed
 from tests.support.scripts import call, pause, reply, say
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
@@ -87,27 +85,6 @@ def test_a_question_names_its_agent_and_the_status_counts_the_agents(tmp_path: P
     desk.play(script)
 
 
-def test_escape_stops_the_agents_of_the_submission(tmp_path: Path) -> None:
-    desk = Desk(
-        tmp_path,
-        reply(task("explore", "Find it"), task("general", "Fix it")),
-        reply(pause(60), match=EXPLORER),
-        reply(pause(60), match=WORKER),
-    )
-
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "go")
-        await until(pilot, lambda: len(progress(app)) == 2)
-        await pilot.press("escape")
-        assert [one.status for one in progress(app)] == ["stopped", "stopped"]
-        await idle(pilot, app)
-        screen = "\n".join(rows(app))
-        assert "■ explore-1 Find it · stopped" in screen
-        assert "■ general-1 Fix it · stopped" in screen
-
-    desk.play(script)
-
-
 def test_a_background_agent_goes_on_and_can_be_stopped_from_its_page(tmp_path: Path) -> None:
     desk = Desk(
         tmp_path,
@@ -153,29 +130,3 @@ def test_an_agent_in_the_foreground_is_stopped_without_the_submission(tmp_path: 
         assert answers == ["The other one was fine."]
 
     desk.play(script)
-
-
-def test_a_resumed_session_shows_its_agents_again(tmp_path: Path) -> None:
-    desk = Desk(
-        tmp_path,
-        reply(task("general", "Fix the bug"), task("explore", "Watch", run_in_background=True)),
-        "All is done.",
-        reply("Fixed.", match=WORKER),
-        reply(pause(60), match=EXPLORER),
-    )
-    paths: list[Path] = []
-
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "go")
-        await idle(pilot, app)
-        engine = app.chat.session.engine
-        assert engine is not None
-        paths.extend((tmp_path / ".local").rglob(f"{engine.session_id}.jsonl"))
-
-    desk.play(script)
-    items = replayed(load_session(paths[0]).history, lambda name, _input: name)
-    agents = [item.progress for item in items if isinstance(item, AgentItem)]
-    assert [(one.id, one.status) for one in agents] == [("general-1", "done"), ("explore-1", "stopped")]
-    assert agents[0].report == "Fixed."
-    assert not any(isinstance(item, ToolItem) for item in items)
-    assert agents[0].session_id

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.core import events as ev
-from agentcli.core.messages import TextBlock
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import Activity, Add, NoticeItem, ToolItem
-from agentcli.tui.prompt.editor import PromptEditor
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
@@ -54,22 +51,6 @@ def test_many_reads_need_no_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "All was read." in "\n".join(rows(app))
 
     desk.play(script)
-
-
-def test_a_key_is_painted_at_once_while_the_frame_of_events_waits_for_a_request(tmp_path: Path) -> None:
-    block = TextBlock(text="The answer.")
-    finished = ev.BlockFinished(message_id="m", api_id="a", model="claude-sonnet-5-5", index=0, block=block)
-
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        painted: list[frozenset[object]] = []
-        update = app.chat._compositor.update_widgets
-        app.chat._compositor.update_widgets = lambda widgets: painted.append(frozenset(widgets)) or update(widgets)  # type: ignore[func-returns-value]
-        app.chat.session._view.show(finished)
-        app.chat.query_one(PromptEditor).buffer.insert("x")
-        assert painted == [{app.chat.focused}], "the key alone, in this turn"
-        await until(pilot, lambda: "The answer." in "\n".join(rows(app)))
-
-    Desk(tmp_path).play(script)
 
 
 def test_what_comes_before_the_screen_is_there_is_kept(tmp_path: Path) -> None:

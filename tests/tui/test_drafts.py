@@ -55,13 +55,6 @@ def test_an_invalid_draft_is_refused(data: dict[str, object]) -> None:
         Draft.from_dict(data)
 
 
-def test_a_repeated_chip_expands_twice_and_one_without_content_stays() -> None:
-    other = "[Pasted #9: 3 lines]"
-    draft = Draft(f"{CHIP}{CHIP}{other}", {CHIP: PastedPiece("ab")})
-    assert draft.expanded() == f"abab{other}"
-    assert Draft(f"{CHIP}", {CHIP: PastedPiece(f"{CHIP} inside")}).expanded() == f"{CHIP} inside"
-
-
 def test_chips_show_the_size_of_their_content() -> None:
     assert pasted_chip(1, "a\n" * 120) == "[Pasted #1: 120 lines]"
     assert pasted_chip(2, "a\n" * 1_000 + "b") == "[Pasted #2: 1,001 lines]"
@@ -70,21 +63,6 @@ def test_chips_show_the_size_of_their_content() -> None:
     assert image_chip(1, "Screenshot 2026-01-01 at 10.00.00 of everything.png") == (
         "[Image #1: Screenshot 2026-01-01 at… everything.png]"
     )
-
-
-def test_a_killed_process_leaves_its_draft_for_the_next_one(tmp_path: Path) -> None:
-    crashed(tmp_path / "d", "precious")
-
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        found = host.box._parts.drafts.load()
-        assert found == Draft("precious")
-        host.box.load(found)
-        await pilot.pause()
-
-    store = DraftStore(tmp_path / "d")
-    play(script, drafts=store)
-    assert DraftStore(tmp_path / "d").load() == Draft("precious"), "still not sent"
-    assert files(tmp_path / "d") == [".json"], "and kept once"
 
 
 def test_a_found_draft_is_kept_even_if_not_used(tmp_path: Path) -> None:

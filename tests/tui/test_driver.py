@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import termios
@@ -14,7 +13,7 @@ from textual import events
 from textual.message import Message
 
 from agentcli.tui.terminal.driver import escape_seconds
-from agentcli.tui.terminal.input import BackgroundColour, InputFilter, Translation
+from agentcli.tui.terminal.input import InputFilter, Translation
 from tests.tui.pty_program import PtyProgram
 
 HOST = """
@@ -159,15 +158,6 @@ def test_without_a_mouse_no_mouse_reporting_is_requested() -> None:
         program.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_app_and_restores_the_terminal(number: signal.Signals) -> None:
-    with host() as program:
-        program.until("ready")
-        program.process.send_signal(number)
-        assert program.end() == 128 + number
-        assert_restored(program)
-
-
 def test_a_signal_ends_an_app_that_hangs_and_restores_the_terminal() -> None:
     with host() as program:
         program.until("ready")
@@ -175,27 +165,6 @@ def test_a_signal_ends_an_app_that_hangs_and_restores_the_terminal() -> None:
         program.until(lambda: b"HANGING" in program.raw)
         program.process.send_signal(signal.SIGTERM)
         assert program.end() == 128 + signal.SIGTERM
-        assert_restored(program)
-
-
-def test_an_app_whose_terminal_is_gone_ends_soon_and_cleanly(tmp_path: Path) -> None:
-    left = tmp_path / "left"
-    with host(before=f"sys.argv.append({str(left)!r})") as program:
-        program.until("ready")
-        os.close(program.slave)
-        os.close(program.fd)
-        program.fd = program.slave = -1
-        # It is killed after two seconds if it does not end on its own.
-        assert program.process.wait(timeout=10) == 128 + signal.SIGHUP
-        assert left.exists()
-
-
-def test_a_crash_restores_the_terminal_before_it_is_reported() -> None:
-    with host() as program:
-        program.until("ready")
-        program.send("\x1bOR")
-        assert program.end() == 1
-        assert program.raw.index(b"\x1b[?1049l") < program.raw.rindex(b"boom")
         assert_restored(program)
 
 
@@ -312,11 +281,6 @@ def test_only_the_last_of_many_mouse_moves_is_delivered_but_every_click() -> Non
         ("MouseScrollUp", 0),
         ("MouseScrollUp", 0),
     ]
-
-
-def test_a_background_is_light_or_dark() -> None:
-    assert BackgroundColour((255, 255, 255)).is_light
-    assert not BackgroundColour((0, 43, 54)).is_light
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agentcli.core.text.plaintext import TAB
 from agentcli.tui.prompt.box import IDLE_HINT
 from agentcli.tui.terminal import instant
-from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
+from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, load_look, save_look
 from tests.tui.pty_program import PtyProgram
 
 LOOK = DEFAULT_LOOK | {"placeholder_text": "Ask", "status_text": "model · ~/project", "label_text": "plan"}
@@ -101,10 +101,6 @@ def test_quitting_takes_the_same_key_twice(typed: bytes, code: int | None) -> No
     assert EchoedLine().feed(typed) == code
 
 
-def test_quitting_is_announced() -> None:
-    assert painted(b"abc\x03").splitlines()[-1] == "Press Ctrl+C again to quit"
-
-
 def test_a_paste_of_megabytes_is_drawn_only_in_part_and_quickly() -> None:
     line, painter = EchoedLine(), Painter(LOOK)
     began = time.process_time()
@@ -154,14 +150,6 @@ def test_a_hostile_saved_look_changes_nothing(tmp_path: Path, value: object) -> 
     assert load_look(str(path)) == DEFAULT_LOOK
     path.write_text(json.dumps({"status_text": "a\x1b[31m"}))
     assert load_look(str(path)) == DEFAULT_LOOK
-
-
-@pytest.mark.parametrize(
-    ("numbers", "kept"),
-    [("1;38;2;7;4;9", "1"), ("48;5;7;2", "2"), ("90;7", "7"), ("", ""), ("38", ""), ("38;5", "")],
-)
-def test_without_colours_the_other_styles_stay(numbers: str, kept: str) -> None:
-    assert colourless(numbers) == kept
 
 
 # -------------------------------------------------------------------------------------------------- in a terminal

@@ -161,19 +161,6 @@ def test_a_withdrawn_reply_leaves_nothing() -> None:
     assert shown.texts() == ["answer: whole"]
 
 
-def test_a_hook_is_shown_only_if_it_stopped_something_or_failed() -> None:
-    about = {"hook_id": "h", "event_name": "PreToolUse", "name": "check", "source": "settings.json"}
-    shown = presented(
-        ev.HookFinished(**about, outcome="success"),
-        ev.HookFinished(**about, outcome="denied", text="No \x1b[31mrm."),
-        ev.HookFinished(**about, outcome="failed", text="exit code 1"),
-    )
-    assert [item.text for item in shown.items] == [
-        "PreToolUse hook check (settings.json) denied the call: No rm.",
-        "PreToolUse hook check (settings.json) failed: exit code 1",
-    ]
-
-
 def test_a_prompt_after_a_blocked_one_is_shown_once() -> None:
     presenter = Presenter()
     for text in ("blocked", "sent"):
@@ -319,10 +306,3 @@ def test_a_compaction_counts_its_own_time_and_no_time_counts_while_the_user_is_a
     assert presenter.activity.phase == "waiting"
     presenter.show(ev.RequestStarted(model="m", turn=2, purpose="turn", estimated_tokens=1), 200.0)
     assert presenter.activity.began == 100.0, "90 seconds were the user's"
-
-
-def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:
-    edits = [{"kind": "undo_compaction", "target": "b"}]
-    notice = ev.NoticeRaised(text="The compaction is undone.", code="command")
-    shown = presented(ev.ContextEdited(edits=edits, step="compact", freed_tokens=-900, text="undone"), notice)
-    assert [type(item) for item in shown.items] == [OutputItem]

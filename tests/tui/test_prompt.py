@@ -33,26 +33,6 @@ async def test_enter_sends_and_empties_the_box(pilot: Pilot[None], host: Host) -
 
 
 @played()
-async def test_text_typed_right_after_enter_is_not_sent_with_it(pilot: Pilot[None], host: Host) -> None:
-    for key in ("o", "n", "e", "enter", "t", "w", "o", "enter", "r", "e", "s", "t"):
-        host.post_message(events.Key(key, None if key == "enter" else key))
-    await pilot.pause()
-    await pilot.pause()
-    assert host.text == "rest"
-    assert host.sent == [("one", False), ("two", False)]
-
-
-@played()
-async def test_ctrl_enter_sends_now(pilot: Pilot[None], host: Host) -> None:
-    await write(pilot, "stop that")
-    await press(pilot, "ctrl+enter")
-    await write(pilot, "and that")
-    host.post_message(events.Key("ctrl+\r", "\r"))
-    await pilot.pause()
-    assert host.sent == [("stop that", True), ("and that", True)]
-
-
-@played()
 async def test_all_keys_for_a_new_line(pilot: Pilot[None], host: Host) -> None:
     await write(pilot, "a")
     for key in ("shift+enter", "ctrl+j", "alt+enter"):
@@ -327,14 +307,6 @@ async def test_a_completed_folder_keeps_the_menu_open(pilot: Pilot[None], host: 
     assert host.text == "@src/app.py"
 
 
-@played(files=Files("README", "README.md"))
-async def test_enter_sends_when_the_file_is_typed_whole(pilot: Pilot[None], host: Host) -> None:
-    await write(pilot, "@README")
-    assert host.box._popup.is_open
-    await press(pilot, "enter")
-    assert host.sent == [("@README", False)]
-
-
 def test_typing_never_waits_for_files_and_late_answers_are_dropped() -> None:
     files = Files("alpha", "beta")
 
@@ -415,16 +387,6 @@ def test_a_key_does_not_wait_for_the_answers_to_an_older_query() -> None:
         assert files.asked[-1] == "ab"
 
     play(script, files=files)
-
-
-def test_an_at_sign_in_a_word_is_no_file() -> None:
-    async def script(pilot: Pilot[None], host: Host) -> None:
-        await write(pilot, "me@example.org")
-        assert not host.box._popup.is_open
-
-    files = Files("example.org")
-    play(script, files=files)
-    assert files.asked == []
 
 
 @played(files=Files("first", "second", "third"))

@@ -46,30 +46,11 @@ def test_one_step_passes_one_character_however_many_code_points_it_has(cluster: 
         assert boundary_near(text, inside) == 1
 
 
-def test_flags_in_a_row_are_passed_one_by_one() -> None:
-    flags = "🇩🇪🇫🇷🇮🇹"
-    assert boundary_before(flags, 6) == 4
-    assert boundary_before(flags, 4) == 2
-    assert boundary_after(flags, 0) == 2
-
-
 def test_endless_clusters_are_not_scanned_completely() -> None:
     text = "a" + "\u0301" * 100_000
     began = time.process_time()
     boundary_after(text, 0), boundary_before(text, len(text)), boundary_near(text, 50_000)
     assert time.process_time() - began < 0.1
-
-
-@played()
-async def test_left_right_and_backspace_work_on_whole_characters(pilot: Pilot[None], host: Host) -> None:
-    await write(pilot, f"a{FAMILY}e\u0301漢")
-    assert host.text == f"a{FAMILY}e\u0301漢", "joiners are typed too"
-    await press(pilot, "backspace", "left")
-    assert host.editor.buffer.cursor == 1 + len(FAMILY)
-    await press(pilot, "backspace")
-    assert host.text == "ae\u0301"
-    await press(pilot, "delete")
-    assert host.text == "a"
 
 
 @pytest.mark.parametrize(
@@ -93,15 +74,6 @@ async def test_the_cursor_covers_the_whole_character(pilot: Pilot[None], host: H
     await pilot.pause()
     reversed_ = [s.text for s in host.editor.render_line(0) if s.style and s.style.reverse]
     assert reversed_ == [FAMILY]
-
-
-@played(size=(30, 20))
-async def test_wide_text_wraps_without_losing_cells(pilot: Pilot[None], host: Host) -> None:
-    host.box.insert("漢字" * 20)
-    await pilot.pause()
-    rows = [host.editor.render_line(y) for y in range(host.editor.size.height)]
-    assert {row.cell_length for row in rows} == {28}
-    assert "".join(row.text for row in rows).replace(" ", "") == "漢字" * 20
 
 
 @played(size=(30, 20))
@@ -162,20 +134,6 @@ def test_any_edits_keep_the_cursor_between_characters_and_can_be_undone(data: st
     for _step in texts:
         buffer.redo()
     assert buffer.text == texts[-1]
-
-
-@played(size=(30, 20))
-async def test_rows_never_end_inside_of_a_character(pilot: Pilot[None], host: Host) -> None:
-    host.box.insert("👩🏽‍💻🇩🇪" * 12)
-    await pilot.pause()
-    rows = [host.text[start:end] for start, end in host.editor.rows]
-    assert len(rows) > 1
-    assert all(row.startswith(("👩🏽‍💻", "🇩🇪")) for row in rows)
-    for _step in range(24):
-        y, x = host.cursor_cells()
-        assert (x, y) == host.editor.cursor_offset
-        host.editor.buffer.move(host.editor.buffer.left)
-    assert host.editor.buffer.cursor == 0
 
 
 @played()
@@ -302,12 +260,6 @@ async def test_a_small_paste_goes_in_as_it_is_and_never_sends(pilot: Pilot[None]
     await paste(pilot, "rm -rf /\r\nsecond\rthird\n")
     assert host.text == "rm -rf /\nsecond\nthird\n"
     assert host.sent == []
-
-
-@played()
-async def test_no_control_sequence_enters_by_paste(pilot: Pilot[None], host: Host) -> None:
-    await paste(pilot, "a\x1b[2Jb\x00c\x9b31md\x07 e\u202ef\ttab \ud800")
-    assert host.text == "abcd e<U+202E>f\ttab \ufffd"
 
 
 def test_five_megabytes_become_a_chip_quickly_and_expand_completely() -> None:

@@ -175,15 +175,6 @@ def test_in_tmux_its_own_buffer_is_set_and_the_rest_is_not_claimed(
     assert bool(written) is (version == "2.9"), "a newer tmux passes it on itself"
 
 
-def test_what_an_old_tmux_and_the_terminal_do_not_take_is_not_reported_as_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMUX", "x")
-    path = program(tmp_path, "tmux", '[ "$2" = -w ] && exit 1; cat > /dev/null')
-    said, written = copied("x" * 100_000, terminal(TMUX="x", SSH_TTY="x", PATH=path))
-    assert (said, written) == ("Copied 100,000 characters to the tmux buffer.", "")
-
-
 def test_without_the_tmux_program_the_sequence_is_sent_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

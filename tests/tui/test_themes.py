@@ -26,11 +26,9 @@ from agentcli.tui.theme.palette import (
     Palette,
     Rgb,
     Shades,
-    blend,
     contrast,
     parse_colour,
     parse_look,
-    readable,
 )
 from agentcli.tui.theme.themes import (
     Theme,
@@ -304,14 +302,6 @@ def test_auto_follows_the_terminal(setting: str, light: bool | None, environ: di
 
 
 # ---------------------------------------------------------------------------------------------------------- colours
-
-
-def test_contrast_is_that_of_wcag() -> None:
-    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
-    assert blend((0, 0, 0), (100, 200, 50), 0.5) == (50, 100, 25)
-    assert contrast(readable((60, 60, 60), (40, 40, 40), 4.5), (40, 40, 40)) >= 4.5
-    assert readable((200, 200, 200), (0, 0, 0), 4.5) == (200, 200, 200)
 
 
 def test_a_look_is_attributes_and_at_most_two_colours() -> None:

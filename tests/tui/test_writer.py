@@ -70,13 +70,6 @@ def test_a_terminal_that_is_behind_takes_no_frames_until_it_has_caught_up(pipe: 
     assert not pipe.writer.takes_frames()
 
 
-def test_a_backlog_of_more_than_a_quarter_of_a_megabyte_takes_no_frames_even_when_it_is_young(pipe: Pipe) -> None:
-    for _ in range(5):
-        assert pipe.writer.takes_frames()
-        pipe.writer.write("x" * 60_000)
-    assert not pipe.writer.takes_frames()
-
-
 def test_a_lost_terminal_is_reported_once_and_later_writes_do_nothing(pipe: Pipe) -> None:
     os.close(pipe.read_end)
     pipe.writer.start()
@@ -159,7 +152,3 @@ def test_what_the_terminal_does_not_take_at_once_is_written_by_the_thread_in_ord
     expected = "".join(texts).encode()
     assert pty.take(len(expected)) == expected
     assert pty.writer.stop(5)
-
-
-def test_something_else_than_a_terminal_is_not_opened_again(pipe: Pipe) -> None:
-    assert open_unblocked(pipe.write_end) == -1
