@@ -18,7 +18,7 @@ from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.edited_text import TextDialog
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
-from tests.tui.screen_host import Host, calm, look, play, press, replies, shown
+from tests.tui.screen_host import Host, calm, look, play, press, shown
 from tests.tui.test_session import played
 
 PROPOSED = CompactionProposed(
@@ -61,12 +61,6 @@ def test_names_with_underscores_stay_as_they_are() -> None:
     assert "Mend __contains__ and _private_ in __init__, bold." in text
     assert "__all__ = []" in text
     assert "\\" not in text
-
-
-def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
-    accepted, *others = replies(dialog, "enter", "escape", "n", "3")
-    assert accepted == Answer("allow")
-    assert others == [Answer("deny")] * 3
 
 
 def test_unknown_prices_are_shown_as_unknown() -> None:

@@ -20,7 +20,7 @@ from agentcli.tui.screens.question import QuestionDialog
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
-from tests.tui.screen_host import calm, look, replies
+from tests.tui.screen_host import calm, look
 from tests.tui.test_session import Desk, played
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
@@ -40,11 +40,6 @@ def asked(**display: str) -> PermissionRequested:
 
 def dialog(**display: str) -> Dialog[Answer | None]:
     return calm(dialog_for(asked(**display)))
-
-
-def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:
-    answers = replies(dialog, "enter", "escape", "y", "n", "down enter")
-    assert answers == [Answer("allow"), Answer("deny"), Answer("allow"), Answer("deny"), Answer("deny")]
 
 
 def test_the_question_shows_the_change_and_its_cost() -> None:

@@ -152,21 +152,6 @@ OLD = "".join(f"line {number}\n" for number in range(20))
 NEW = OLD.replace("line 2\n", "LINE 2\n").replace("line 10\n", "").replace("line 18\n", "line 18\nmore\n")
 
 
-def test_changes_far_apart_are_hunks_of_their_own_with_the_lines_around_them() -> None:
-    assert [(hunk.removed, hunk.added) for hunk in split(OLD, NEW)] == [
-        (("line 2\n",), ("LINE 2\n",)),
-        (("line 10\n",), ()),
-        ((), ("more\n",)),
-    ]
-    assert split(OLD, NEW)[1].before == ("line 7\n", "line 8\n", "line 9\n")
-    assert split(OLD, NEW)[2].after == ("line 19\n",)
-
-
-def test_equal_texts_have_no_hunks_and_a_new_file_is_one() -> None:
-    assert split("same\n", "same\n") == []
-    assert [hunk.added for hunk in split("", "a\nb")] == [("a\n", "b")]
-
-
 def narrow(name: str, input: dict[str, Any], present: str, accepted: set[int]) -> Any:
     return narrow_input(name, input, present, split(*texts_of(name, input, present)), accepted)
 
@@ -312,13 +297,6 @@ def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
     (found,) = answers("n n y end enter", of=lambda: review("Write", input, tmp_path))
     assert found.updated_input == {"file_path": "a.txt", "content": merge(OLD, NEW, {2})}
     assert len((tmp_path / "a.txt").read_bytes()) == len(OLD) + 20 + 3
-
-
-def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
-    input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
-    found = answers("end enter", "n enter", of=lambda: review("Write", input))
-    assert [answer.behavior for answer in found] == ["allow", "deny"]
-    assert "  1 Apply the hunk" in look(review("Write", input), size=(80, 40))
 
 
 def test_a_file_that_cannot_be_compared_shows_the_reason_and_returns(tmp_path: Path) -> None:

@@ -89,10 +89,6 @@ def test_a_search_without_matches_is_reported() -> None:
     assert "not found" in look(TextPage("Log", ["needle"]), "/", "=Needle")
 
 
-def test_letters_typed_into_a_search_are_not_keys_however_fast_they_come() -> None:
-    assert answer(TextPage("Log", ["quick"]), "/", "=quick") == OPEN
-
-
 def test_hostile_text_in_a_page_is_inert() -> None:
     lines = ["\x1b[31mred\x1b[0m \x1b]52;c;eA==\x07x", "[b]bold[/b]", "\u202eevil", "a\tb\r\nc", "\ud800", "日本" * 60]
 
@@ -235,11 +231,6 @@ def test_the_help_says_all_of_what_a_key_does_at_100_columns() -> None:
     rows = help_rows({})
     shown = look(HelpPage([], rows, lambda _usage: []), size=(100, 120))
     assert [text for _group, _keys, text in rows if text not in shown] == []
-
-
-def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
-    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "=model", "enter") == "/model [name]"
-    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "enter") is None
 
 
 def test_a_wide_screen_shows_more_about_the_command_under_the_cursor() -> None:

@@ -73,30 +73,6 @@ def test_a_loop_question_has_its_own_wording() -> None:
     assert answers("y", "n", event=event) == [Answer("allow"), Answer("deny")]
 
 
-def test_a_call_of_an_mcp_tool_shows_its_server_arguments_and_claims() -> None:
-    event = asked(
-        "mcp__notes__find",
-        {"text": "first\nsecond", "options": {"deep": True, "tags": ["alpha " * 8, "beta " * 8]}},
-        suggestions=["mcp__notes__find"],
-        display={
-            "kind": "mcp",
-            "server": "notes",
-            "tool": "find",
-            "description": "Find \x1b[31mnotes",
-            "claims": ["read-only", "open world", "unheard of"],
-        },
-    )
-    text = look(dialog(event), size=(80, 40))
-    assert "Use find of the MCP server notes?" in text
-    assert " notes · find\n text:\n" in text
-    assert "2 second" in text
-    assert '"deep": true,' in text
-    assert "The server says that this tool only reads and that this tool reaches beyond" in text
-    assert "agentcli cannot check it." in " ".join(text.split())
-    assert "Always allow mcp__notes__find" in text
-    assert "\x1b" not in text
-
-
 def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_would_save() -> None:
     assert look(dialog(waiting=2)) == (
         "─── Run this command? ──────────────────────────── 2 more questions after this ─\n"
@@ -359,22 +335,6 @@ def test_an_address_is_shown_with_its_host_and_a_private_network_warning() -> No
     assert "http://10.0.0.1/a" in text
     assert "! This address is in your own network." in text
     assert "to find out the title" in text
-
-
-def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
-    display = {
-        "kind": "diff",
-        "path": "a",
-        "diff": "@@ -0,0 +1,1 @@\n+one",
-        "added": 9,
-        "removed": 0,
-        "truncated": True,
-    }
-    event = asked("Write", {"file_path": "a", "content": "one\ntwo\nlast line"}, display=display)
-    text = look(dialog(event), size=(80, 40))
-    assert "Create this file?" in text
-    assert "The diff is cut off here." in text
-    assert "3 last line" in text
 
 
 def test_a_very_long_text_is_laid_out_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from agentcli.providers.listing import KeyCheck
 from agentcli.providers.local_servers import LocalServer
 from agentcli.tui.screens.sheet import EntryLine
 from agentcli.tui.screens.welcome import WelcomeDialog
-from tests.tui.screen_host import OPEN, Host, calm, look, play, press, replies, settled, shown
+from tests.tui.screen_host import Host, calm, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"
 PUBLIC = EndpointAddress("https://api.anthropic.com", "default")
@@ -190,9 +190,3 @@ def test_servers_found_later_do_not_move_the_mark() -> None:
             await script(pilot, host)
 
     asyncio.run(run())
-
-
-def test_names_of_models_are_shown_as_they_are() -> None:
-    markup = LocalServer("Ollama", "http://127.0.0.1:11434", ("[red]x[/red]", "$(id)"))
-    assert "[red]x[/red], $(id)" in look(dialog(markup))
-    assert replies(lambda: dialog(markup), "2")[0] == OPEN
