@@ -228,19 +228,17 @@ def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
     """Places where left[a:b] became right[c:d], close ones grouped. Compared like the diff in the question."""
     start = equal_lines_at_start(left, right)
     end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
-    before, after = left[start : len(left) - end], right[start : len(right) - end]
-    longest = max(len(before), len(after))
-    if longest == 0:
-        return []
-    if longest > _MAX_COMPARED:
-        return [[(start, start + len(before), start, start + len(after))]]
+    if max(len(left), len(right)) - start - end > _MAX_COMPARED:
+        return [[(start, len(left) - end, start, len(right) - end)]]
+    first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    before, after = left[first : len(left) - last], right[first : len(right) - last]
     found: list[list[LineRanges]] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if tag == "equal":
             continue
-        if not (found and a + start - found[-1][-1][1] < _GAP):
+        if not (found and a + first - found[-1][-1][1] < _GAP):
             found.append([])
-        found[-1].append((a + start, b + start, c + start, d + start))
+        found[-1].append((a + first, b + first, c + first, d + first))
     return found
 
 
