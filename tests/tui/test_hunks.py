@@ -144,8 +144,8 @@ def test_the_hunks_have_the_lines_of_the_diff_in_the_question(pair: tuple[str, s
 
 
 def _rows(diff: str) -> list[str]:
-    """With the lines around a change, and without what only groups them."""
-    return [row for row in diff.split("\n") if not row.startswith("@@")]
+    """The changed lines."""
+    return [row for row in diff.split("\n") if row.startswith(("+", "-"))]
 
 
 OLD = "".join(f"line {number}\n" for number in range(20))
