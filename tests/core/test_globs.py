@@ -6,12 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from agentcli.core.text.globs import MAX_PATTERN, escape_glob, glob_regex, is_within_limits
-from tests.core import backtracking_globs
-from tests.support.examples import EXAMPLES
 from tests.support.tables import each_row
 
 
@@ -55,25 +51,6 @@ def test_an_escaped_name_matches_only_itself() -> None:
     name = "we[i]rd*{a}?.py"
     assert re.fullmatch(glob_regex(escape_glob(name)), name)
     assert not re.fullmatch(glob_regex(escape_glob(name)), "weirdXa1.py")
-
-
-_PATTERNS = st.lists(
-    st.sampled_from(
-        ["a", "b", "A", "*", "*", "**", "/", "/", "/**/", "?", "[ab]", "[!a]", "{a,b*}", "{/,b/}", "\\*", ".", "\n"]
-    ),
-    max_size=12,
-).map("".join)
-_PATHS = st.lists(st.text(st.sampled_from("aabbA.*\n"), min_size=1, max_size=6), min_size=1, max_size=6).map("/".join)
-
-
-@settings(max_examples=10 * EXAMPLES)
-@given(_PATTERNS, _PATHS, st.sampled_from(["", "(?:/.*)?"]), st.booleans())
-@example("**/a/**/b/**", "a/x/b/b", "", False)
-@example("a**a", "aaa", "", False)
-def test_matching_with_and_without_backtracking_agrees(pattern: str, path: str, after: str, ignore_case: bool) -> None:
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    expected = re.fullmatch(backtracking_globs.glob_regex(pattern) + after, path, flags)
-    assert bool(re.fullmatch(glob_regex(pattern) + after, path, flags)) is bool(expected)
 
 
 @pytest.mark.parametrize(

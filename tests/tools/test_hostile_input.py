@@ -38,41 +38,44 @@ _STARS = "*a" * 60 + "b"
 
 Case = tuple[str, str, Json]
 
+_QUESTION = {"question": _LONG, "header": _LONG, "options": [{"label": f"{n}", "description": _LONG} for n in range(4)]}
+_TODO = {"content": "x", "status": "pending", "activeForm": "x"}
+_ODD = (
+    "fifo",
+    "zero",
+    "loop",
+    "folder",
+    "sparse",
+    "deep.ipynb",
+    "bomb.png",
+    "wide.png",
+    "endless.pdf",
+    "cells.ipynb",
+)
+
+
+def _edit(old: str, new: str, **more: object) -> Json:
+    return {"file_path": "blanks.txt", "old_string": old, "new_string": new, **more}
+
+
 CASES: list[Case] = [
-    *(
-        ("Read", what, {"file_path": f"odd/{what}"})
-        for what in ("fifo", "zero", "loop", "folder", "sparse", "deep.ipynb")
-    ),
-    *(
-        ("Read", what, {"file_path": f"odd/{what}"})
-        for what in ("bomb.png", "wide.png", "recursive.pdf", "cells.ipynb")
-    ),
+    *(("Read", what, {"file_path": f"odd/{what}"}) for what in _ODD),
     ("Read", "a long name", {"file_path": _LONG}),
     ("Read", "a deep name", {"file_path": "a/" * 50_000}),
     ("Read", "far into endless zeros", {"file_path": "odd/sparse", "offset": 10**15, "limit": 10**15}),
     *(("Write", what, {"file_path": f"odd/{what}", "content": "x"}) for what in ("fifo", "zero", "loop", "folder")),
     ("Write", "much text", {"file_path": "new.txt", "content": "a b\n" * 300_000}),
+    *(("Edit", what, {**_edit("a", "b"), "file_path": f"odd/{what}"}) for what in ("fifo", "zero", "sparse")),
+    ("Edit", "blanks", _edit("a " * 1_000 + "b", "c")),
+    ("Edit", "a near miss", _edit("a\n" * 5_000 + "b", "c")),
+    ("Edit", "everywhere", _edit("a", "bb", replace_all=True)),
+    ("Edit", "gigabytes", _edit(" ", "b" * 200_000, replace_all=True)),
     *(
-        ("Edit", what, {"file_path": f"odd/{what}", "old_string": "a", "new_string": "b"})
-        for what in ("fifo", "zero", "sparse")
-    ),
-    ("Edit", "blanks", {"file_path": "blanks.txt", "old_string": "a " * 1_000 + "b", "new_string": "c"}),
-    ("Edit", "a near miss", {"file_path": "blanks.txt", "old_string": "a\n" * 5_000 + "b", "new_string": "c"}),
-    ("Edit", "everywhere", {"file_path": "blanks.txt", "old_string": "a", "new_string": "bb", "replace_all": True}),
-    (
-        "Edit",
-        "gigabytes",
-        {"file_path": "blanks.txt", "old_string": " ", "new_string": "b" * 200_000, "replace_all": True},
-    ),
-    (
-        "MultiEdit",
-        "doubling",
-        {"file_path": "blanks.txt", "edits": [{"old_string": "a", "new_string": "aa", "replace_all": True}] * 30},
-    ),
-    (
-        "MultiEdit",
-        "many edits",
-        {"file_path": "blanks.txt", "edits": [{"old_string": f"x{n}", "new_string": "y"} for n in range(2_000)]},
+        ("MultiEdit", what, {"file_path": "blanks.txt", "edits": edits})
+        for what, edits in (
+            ("doubling", [{"old_string": "a", "new_string": "aa", "replace_all": True}] * 30),
+            ("many edits", [{"old_string": f"x{n}", "new_string": "y"} for n in range(2_000)]),
+        )
     ),
     ("NotebookEdit", "deep", {"notebook_path": "odd/deep.ipynb", "new_source": "x", "cell_id": "cell-0"}),
     ("NotebookEdit", "a FIFO", {"notebook_path": "odd/fifo", "new_source": "x", "cell_id": "cell-0"}),
@@ -96,25 +99,8 @@ CASES: list[Case] = [
     ("WebFetch", "no address", {"url": "https://[" + ":" * 50_000, "prompt": "x"}),
     ("Task", "a long name", {"description": _LONG, "prompt": _LONG, "subagent_type": _LONG, "model": _LONG}),
     ("WebSearch", "a long query", {"query": _LONG * 10}),
-    (
-        "TodoWrite",
-        "many",
-        {"todos": [{"content": f"{n}", "status": "pending", "activeForm": "x"} for n in range(5_000)]},
-    ),
-    (
-        "AskUserQuestion",
-        "long",
-        {
-            "questions": [
-                {
-                    "question": _LONG,
-                    "header": _LONG,
-                    "multiSelect": False,
-                    "options": [{"label": f"{n}", "description": _LONG} for n in range(4)],
-                }
-            ]
-        },
-    ),
+    ("TodoWrite", "many", {"todos": [_TODO] * 5_000}),
+    ("AskUserQuestion", "long", {"questions": [_QUESTION]}),
     ("EnterPlanMode", "nothing", {}),
     ("ExitPlanMode", "a long plan", {"plan": _LONG * 50}),
 ]
@@ -157,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (odd / "cells.ipynb").write_text(json.dumps({"cells": [cell] * 5_000, "metadata": {}, "nbformat": 4}))
     (odd / "bomb.png").write_bytes(_png(60_000, 60_000, zlib.compress(bytes(1_000_000))))
     (odd / "wide.png").write_bytes(_png(4_000, 4_000, zlib.compress(bytes(4_001 * 4_000))))
-    (odd / "recursive.pdf").write_bytes(_PDF)
+    (odd / "endless.pdf").write_bytes(_PDF)
     for name in (".gitignore", ".ignore"):
         os.mkfifo(odd / "folder" / name)
     return root

@@ -16,7 +16,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.tools.base import SmallReply
 from agentcli.tools.web.websearch import VERSIONS, WebSearch
 from tests.support.fakes import collect, only, result_of
-from tests.support.scripts import call, event, fails, reply, say
+from tests.support.scripts import call, event, reply, say
 from tests.support.server import LoopbackServer
 from tests.tools.running import context_in, run, text_of
 
@@ -193,12 +193,3 @@ async def test_a_paused_search_is_continued(tmp_path: Path) -> None:
 
 def _shifted(step: Json) -> Json:
     return event({**step["event"], "index": step["event"]["index"] + 1})
-
-
-async def test_an_endpoint_without_search_is_reported(tmp_path: Path) -> None:
-    refusal = fails(400, "tools.0: Input tag 'web_search' found using 'type' does not match", repeat=3)
-    events, bodies = await engine_events(tmp_path, reply(call("WebSearch", query="xx")), refusal, reply(say("Well.")))
-    (finished,) = only(events, ev.ToolFinished)
-    assert "This endpoint has no web search" in finished.result.text
-    assert [body["tools"][0]["type"] for body in bodies[1:4]] == list(VERSIONS)
-    assert result_of(events).text == "Well."
