@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.loop.decide import Find, TurnOutcome, decide
-from agentcli.agent.loop.exchange import exchange
-from agentcli.agent.loop.prepare import prepare
 from agentcli.agent.loop.recover import continue_loop, end_loop, find_fact
+from agentcli.agent.loop.request import exchange, prepare
 from agentcli.agent.loop_state import LoopState, Stop
 from agentcli.agent.session import Session
 from agentcli.core.abort import AbortSignal
