@@ -85,6 +85,8 @@ class Compaction:
         self.problem: str | None = None
         """Why nothing has changed, for the user."""
         self._cost: float | None = 0.0
+        self._scale = 1.0
+        """Measured per estimated tokens of the conversation: below 1 where a server counts fewer than estimated."""
         self._is_fast = False
         self.cancelled = False
         """The user has rejected the summary."""
@@ -94,6 +96,8 @@ class Compaction:
         session, emit, log, signal = self._session, self._session.emit, self._log, self._signal
         view, overhead = session.view, session.requests.overhead_tokens()
         before = view.estimate(log, overhead)
+        estimated = overhead + view.estimator.density * view.estimator.total(view.messages(log))
+        self._scale = min(1.0, before / max(1.0, estimated))
         await emit(ev.CompactionStarted(trigger=self._trigger))
         try:
             log = log if session.log.is_whole else await signal.run(session.log.whole(log))
@@ -215,7 +219,7 @@ class Compaction:
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        density = self._session.view.estimator.density
+        density = self._session.view.estimator.density * self._scale
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
 
         def lines(shares: Iterable[words.Share], *more: words.Share) -> list[str]:
@@ -248,7 +252,8 @@ class Compaction:
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
         """Size of the next request after the compaction, estimated as everywhere else."""
         marker = words.boundary("", self._trigger, (0, 0), following)
-        return self._session.view.estimate((*log, marker, *following), self._session.requests.overhead_tokens())
+        overhead = self._session.requests.overhead_tokens()
+        return round(self._scale * self._session.view.estimate((*log, marker, *following), overhead))
 
 
 # ----------------------------------------------------------------------------------------------- request variants
