@@ -232,7 +232,7 @@ class Compaction:
             tokens_before=before,
             tokens_after=after,
             cost_usd=self._cost,
-            kept=lines(draft.kept, (FIXED, fixed)),
+            kept=lines(draft.kept, *(((FIXED, fixed),) if fixed > 10 else ())),
             dropped=lines(draft.gone),
             added=lines(draft.added),
             turn_usd_before=self._session.price(self._model, Usage(cache_read_input_tokens=before, fast=self._is_fast)),
