@@ -224,7 +224,7 @@ class Compaction:
 
         def lines(shares: Iterable[words.Share], *more: words.Share) -> list[str]:
             scaled = (*more, *((what, round(tokens * density)) for what, tokens in shares))
-            return [f"{what} (about {tokens:,} tokens)" for what, tokens in scaled if tokens]
+            return [f"{what} (about {tokens:,} tokens)" for what, tokens in scaled]
 
         return ev.CompactionProposed(
             request_id=request_id,
