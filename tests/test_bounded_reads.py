@@ -18,7 +18,6 @@ ALLOWED = {
     "doctor/machine.py": "/proc/sys",
     "core/processes/orphan_processes.py": "/proc of our own children, read in one piece",
     "tools/files/replace.py": "opens a folder in order to sync it",
-    "tools/search/grep.py": "uses the opener of core/files/links.py",
     "tools/files/numbered_lines.py": "uses the opener of core/files/links.py",
     "tools/shell/bashoutput.py": "the output file of our own background command",
     "config/credentials.py": "opens without following links, regular files only, checks the owner",
