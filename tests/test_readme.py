@@ -156,7 +156,7 @@ def test_another_program_reaches_agentcli_with_the_entry_it_shows(tmp_path: Path
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = forking_command("-m", "agentcli", "mcp", "test", "other", "--mcp-config", json.dumps(served))
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
-    assert "4 tools:" in done.stdout
+    assert "Tools (4)" in done.stdout
 
 
 def test_the_mcp_servers_it_shows_are_valid() -> None:

@@ -12,6 +12,7 @@ from agentcli.core.text.columns import cut
 from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text, shown_command
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
+from agentcli.mcp.configuration import shown_target
 from agentcli.mcp.protocol import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState
 
@@ -98,6 +99,7 @@ def overview(servers: Sequence[McpServer]) -> str:
     for server in servers:
         facts = "  ".join(filter(None, (state_word(server), offer_counts(server), source_words(server))))
         lines.append(f"{state_mark(server)} {server_name(server):<{widest}}  {facts}")
+        lines.append(f"    {_line(shown_target(server.config))}")
         if server.error:
             lines.append(f"    {error_line(server)}")
     return "\n".join(lines)

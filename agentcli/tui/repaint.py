@@ -318,7 +318,7 @@ def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
     for x, (old, new, old_pen, pen) in enumerate(zip(before[0], characters, before[1], pens, strict=True)):
         if (old == new and old_pen == pen) or new is None:
             continue
-        if start >= 0 and x - stop <= SHORT_GAP and all(pens[gap] == pens[stop - 1] for gap in range(stop, x)):
+        if start >= 0 and x - stop <= SHORT_GAP and _look_alike(pens[stop:x], pens[stop - 1]):
             stop = x + 1
             continue
         if start >= 0:
@@ -326,6 +326,11 @@ def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
         start, stop = x, x + 1
     if start >= 0:
         yield _whole_glyphs(start, stop, characters)
+
+
+def _look_alike(gap: list[Pen | None], pen: Pen | None) -> bool:
+    """Whether a gap can be written with the pen of the cell before it, as spaces between words can."""
+    return pen is not None and all(one in (pen, _pen_of_spaces(pen)) for one in gap)
 
 
 def _whole_glyphs(start: int, stop: int, characters: list[str | None]) -> tuple[int, int]:

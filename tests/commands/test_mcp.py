@@ -58,9 +58,10 @@ def test_the_overview_names_state_offers_source_and_error_of_each_server() -> No
     [text] = texts(all_states(), "")
     lines = text.splitlines()
     assert lines[0] == "✓ notes   connected  3 tools · 1 refused · 3 resources · 2 prompts  yours, in all projects"
-    assert lines[1] == "✗ broken  failed  yours, in all projects"
-    assert lines[2] == "    exit code 1 no module named notes"
-    assert [line[10:].split("  ")[0] for line in lines[3:6]] == ["needs sign-in", "disabled", "not approved"]
+    assert lines[1] == "    notes-server --fast"
+    assert lines[2] == "✗ broken  failed  yours, in all projects"
+    assert lines[4] == "    exit code 1 no module named notes"
+    assert [line[10:].split("  ")[0] for line in lines[5:11:2]] == ["needs sign-in", "disabled", "not approved"]
     assert text.endswith("/mcp NAME shows one server in full.")
 
 
