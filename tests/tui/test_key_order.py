@@ -19,7 +19,7 @@ from textual.widgets import Button, TextArea
 from agentcli.tui.app import AgentApp
 from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.terminal.key_order import KeyOrder
+from agentcli.tui.terminal.driver import KeyOrder
 from tests.support.examples import points
 from tests.support.scripts import fault, reply, say
 from tests.tui.test_app import Desk, rows, sends, until

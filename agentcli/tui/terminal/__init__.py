@@ -1,7 +1,7 @@
 """The terminal: keys in, bytes out, modes on and off, and the prompt that is shown before Textual is loaded.
 
-instant      the prompt before Textual is loaded            driver        bytes to events, frames to bytes
-input        bytes to Textual's messages                    key_order     keys act in the order they were pressed
-writer       never holds up the event loop                  restore       the terminal as it was, whatever happens
-surroundings title, progress, notifications, clipboard      exit_text     what stays on the normal screen afterwards
+instant      the prompt before Textual is loaded            driver        bytes to events in order, frames to bytes
+input        bytes to Textual's messages                    writer        never holds up the event loop
+restore      the terminal as it was, whatever happens       surroundings  title, progress, notifications, clipboard
+exit_text    what stays on the normal screen afterwards
 """
