@@ -262,6 +262,7 @@ class Viewport:
     def find_place(self, from_end: int) -> None:
         """Return to a distance from the end if the block at the top of the view was replaced by others."""
         if not self.following and self._anchor is not None and not self._anchor[0].alive:
+            self._cover(from_end, reversed(self._stack.entries))
             self._anchor = self._stack.at(max(0, self._stack.height - from_end))
 
     def rows(self) -> list[tuple[StackEntry, int]]:

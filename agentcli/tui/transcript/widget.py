@@ -83,7 +83,7 @@ class Transcript(ScrollView):
         self._reported_following = (True, False)
         self._canvas = Canvas()
         self._base: Style | None = None
-        self._thumb = (0, 0)
+        self._thumb = (0, 0, 0)
         self._pressed: tuple[int, int] | None = None
 
     # ----------------------------------------------------------------------------------------------- the content
@@ -245,15 +245,14 @@ class Transcript(ScrollView):
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
-        """Paint the scrollbar only when its thumb moves by half a cell, since it costs as much as all rows."""
-        bar = self.vertical_scrollbar
-        bar.set_reactive(ScrollBar.window_virtual_size, total)
-        bar.set_reactive(ScrollBar.window_size, height)
-        bar.set_reactive(ScrollBar.position, float(top))
+        """Move the scrollbar only when its thumb moves by half a cell, since painting it costs as much as all rows."""
         size = max(2, height * height * 2 // total) if total > height else 0
-        thumb = (size, (height * 2 - size) * top // max(1, total - height))
+        thumb = (height, size, (height * 2 - size) * top // max(1, total - height))
         if thumb != self._thumb:
-            self._thumb = thumb
+            self._thumb, bar = thumb, self.vertical_scrollbar
+            bar.set_reactive(ScrollBar.window_virtual_size, total)
+            bar.set_reactive(ScrollBar.window_size, height)
+            bar.set_reactive(ScrollBar.position, float(top))
             bar.refresh()
 
     # ------------------------------------------------------------------------------------------------- rendering
