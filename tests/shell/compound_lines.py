@@ -296,6 +296,13 @@ x=..; find $x | xargs wc -l
 cat < "$HOME/.ssh/id_rsa"
 timeout "$(cat a.txt)" ls
 git -C "$(cat a.txt)" status
+x=/etc/passwd; true || x=a.txt && cat $x
+x=a.txt; true && x=/etc/passwd || x=a.txt; cat "$x"
+x=a.txt; true && x=/etc/passwd && false && x=a.txt; cat "$x"
+x=-n; true && x=--pre=./run.sh || x=-n; rg $x foo a.txt
+for _ in a.txt; do echo /etc/passwd; cat $_; done
+x=1; echo $((x<<=3)); cat a$x
+x=8; echo $((x>>=3)); cat a$x
 """.strip("\n").split("\n")  # fmt: skip
 
 COMPOUND_NOT_PROVEN += [

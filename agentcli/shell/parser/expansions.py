@@ -86,7 +86,7 @@ class Expansions:
 
     def _arithmetic(self, node: Node, text: str) -> str:
         found = _ARITHMETIC.fullmatch(text)
-        if found is None or re.search(r"(?<![=!<>])=(?!=)|\+\+|--", found["inside"]):
+        if found is None or re.search(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--", found["inside"]):
             raise Refused("the arithmetic cannot be checked")
         for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
             # Arithmetic evaluates the variable's value too, which may contain commands in a subscript.

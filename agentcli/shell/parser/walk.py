@@ -16,6 +16,7 @@ from agentcli.shell.parser.words import (
     NUMBER,
     UNKNOWN,
     Refused,
+    VariableState,
     Word,
     check_visible,
     is_own_name,
@@ -255,9 +256,10 @@ class CommandWalk(Redirections):
                 raise refusal(node)
 
     def _list(self, node: Node) -> None:
-        """Read a list. After `||`, assignments by commands before it are uncertain."""
+        """Read a list. From `||` on, assignments by its commands are uncertain."""
         variables = self.expansions.variables
-        before: tuple[set[str], dict[str, str]] | None = None
+        before: VariableState | None = None
+        has_alternatives = False
         operands = _operands(node)
         leading, self.leading = (self.leading if self.leading and self.leading[0] == node.id else None), None
         concurrent = self.concurrent
@@ -267,8 +269,10 @@ class CommandWalk(Redirections):
             self.statements(node, [child])
             if before is None:
                 before = variables.state()
-            elif not child.is_named and text_of(child) == "||":
-                variables.return_to(before)
+            elif not child.is_named:
+                has_alternatives = has_alternatives or text_of(child) == "||"
+                if has_alternatives:
+                    variables.return_to(before)
         if before is not None:
             variables.return_to(before)
 

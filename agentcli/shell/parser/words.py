@@ -59,6 +59,14 @@ def is_own_name(name: str) -> bool:
     return _OWN_NAME.fullmatch(name) is not None and not name.endswith("_proxy")
 
 
+@frozen
+class VariableState:
+    defined: frozenset[str]
+    values: Mapping[str, str]
+    count: int
+    """Number of assignments before it."""
+
+
 @dataclass
 class Variables:
     place: Mapping[str, str]
@@ -66,14 +74,20 @@ class Variables:
     values: dict[str, str] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
     """Names certainly assigned by now, so that the environment's value no longer applies."""
+    assigned: list[tuple[str, str]] = field(default_factory=list)
+    """Every assignment so far, in the order of the text."""
 
     def assign(self, name: str, value: str) -> None:
         self.values[name] = value
         self.defined.add(name)
+        self.assigned.append((name, value))
 
     def lookup(self, name: str) -> str | None:
         """The value of a variable, if need be `UNKNOWN`; None if it may be one of the environment's that must not be
         shown."""
+        # The shell sets `_` to the last word of each command.
+        if name == "_":
+            return None
         if name in self.defined:
             return self.values[name]
         if name in self.values:
@@ -84,15 +98,16 @@ class Variables:
             return NUMBER
         return SOME if name in _NO_SECRETS else None
 
-    def state(self) -> tuple[set[str], dict[str, str]]:
-        return set(self.defined), dict(self.values)
+    def state(self) -> VariableState:
+        return VariableState(frozenset(self.defined), dict(self.values), len(self.assigned))
 
-    def return_to(self, state: tuple[set[str], dict[str, str]]) -> None:
-        """Make all assignments since this state uncertain."""
-        self.defined = set(state[0])
-        for name in self.defined:
-            if self.values[name] != state[1][name]:
-                both = INTEGER.fullmatch(self.values[name]) and INTEGER.fullmatch(state[1][name])
+    def return_to(self, state: VariableState) -> None:
+        """Make all assignments since this state uncertain, also those that a later one may have replaced."""
+        self.defined = set(state.defined)
+        self.values |= {name: state.values[name] for name in self.defined}
+        for name, value in self.assigned[state.count :]:
+            if name in self.defined and value != self.values[name]:
+                both = INTEGER.fullmatch(value) and INTEGER.fullmatch(self.values[name])
                 self.values[name] = NUMBER if both else UNKNOWN
 
 
