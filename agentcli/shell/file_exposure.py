@@ -102,7 +102,7 @@ class FileExposure:
 # ----------------------------------------------------------------------------------------------- searches of folders
 
 _RG_OPTIONS = "RIPGREP_CONFIG_PATH"
-_UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
+_UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.ugtT]|--hidden|--unrestricted|--i?glob|--type|--(?:no-)?ignore|--pre")
 """Flags that make ripgrep search hidden files, directly or because a glob or type matches them."""
 _TAKES_VALUE = lazy_pattern(r"rg(?: .*)? -[\w.]*r|.* (?:-[\w.]*[efgtTABCmjMEdD]|--[a-z-]+(?: |$))", re.DOTALL)
 """Commands with a flag that may contain the pattern or take the next word as its value; too many only ask more."""

@@ -87,6 +87,8 @@ SHOW_ENV = [
     "grep -r SECRET . --exclude=x --include='*.py'",
     "cd src && grep -r SECRET ..",
     "rg -g '*' SECRET",
+    "rg -ng '*v' SECRET",
+    "rg -it all SECRET",
     "git grep --untracked SECRET",
     "find . -type f -print0 | xargs -0 cat",
 ]
