@@ -223,6 +223,10 @@ git apply --check --3way a.diff
 git apply --numstat --build-fake-ancestor=x a.diff
 git apply --check --unsafe-paths a.diff
 git apply --check ../outside.txt
+git apply --exclude --check a.diff
+git apply --directory --stat a.diff
+git apply -p --check a.diff
+git apply -Rp --check a.diff
 git symbolic-ref -d HEAD
 git symbolic-ref -m x HEAD refs/heads/x
 git reflog expire --all
@@ -374,6 +378,13 @@ grep -rf patterns x
 file -C -m x
 diff --to-file=x a
 lsof -D u
+lsof -i @example.org
+lsof -i@example.org:80
+lsof -nPi TCP@example.org
+tree -Lo 1 x
+tree -Io x y
+strings -n @a.txt
+strings -e @a.txt a.py
 ps e
 tar -xf a.tar
 tar -tf a.tar --to-command=sh

@@ -434,6 +434,8 @@ _MISREAD_NAMES = {
     **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
     # Taken as the name of a remote host.
     "tar": re.compile(r"[^:]*:"),
+    # Taken as a file with further arguments.
+    "strings": re.compile("@"),
 }
 """Patterns of file names that these programs interpret as something else."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.shell.commands.read_only_table import (
@@ -266,11 +267,17 @@ def _git(arguments: Words) -> str | None:
                     ):
                         return f"`{word}` of git {name} needs its value after ="
             needed, otherwise = _NEEDED_BY_GIT.get(name, (None, ""))
-            if needed is not None and not any(map(needed.fullmatch, rest)):
+            certain = (word for before, word in pairwise(("", *rest)) if not _may_take_next(flags, before))
+            if needed is not None and not any(map(needed.fullmatch, certain)):
                 return f"git {name} {otherwise}"
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
             return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
     return _effect(f"git {arguments[0]}")
+
+
+def _may_take_next(flags: Flags, word: str) -> bool:
+    """Whether git would read the next word as the value of this flag: `git apply --exclude --check` applies."""
+    return f"{word}=" in flags.long or (word.startswith("-") and word[-1] in flags.with_value)
 
 
 def _with_values_attached(words: Words) -> Words:
@@ -431,6 +438,8 @@ _FORMS: Mapping[str, re.Pattern[str]] = {
     "xxd": lazy_pattern(r"(?:-[abeiup]\0|-[clsg]\0?\d+\0)*(?:[^-\0][^\0]*\0)?"),
     # A colon in a name makes tar connect to another host.
     "tar": lazy_pattern(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*\0(?:[^-:\0][^:\0]*\0)*"),
+    # A name after @ is looked up in the network.
+    "lsof": lazy_pattern(r"(?:-[nPtl]*(?:[ipu][^@\0]*)?\0|[^-+@\0][^@\0]*\0)*"),
     "unzip": lazy_pattern(r"-(?:l|v|lv|Z1)\0(?:[^-\0][^\0]*\0)*"),
     "command": lazy_pattern(r"-[vV]\0(?:[^-\0][^\0]*\0)*"),
     "bash": lazy_pattern(rf"--version\0|-n\0{_FILE}"),

@@ -106,13 +106,12 @@ PROGRAMS: Mapping[str, Flags] = {
     "free": _flags("bkmghtw", long="bytes kibi mebi gibi human total wide", most=0),
     "who": _flags("abHqu", most=0),
     "pgrep": _flags("afilnoxvc", "uPt", "full list-name list-full exact newest oldest count ignore-case"),
-    "lsof": _flags("nPtl", "ipu", most=2),
     "bc": _flags("lqs", long="mathlib quiet"),
     "base64": _flags("di", "w", "decode ignore-garbage wrap="),
     "od": _flags("abcdfiloshxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= width= output-duplicates"),
     "hexdump": _flags("bcCdovx", next="ns"),
     # @FILE reads arguments from a file, which may name any other.
-    "strings": replace(_flags("a", next="ne", long="all bytes="), positional=r"[^@].*"),
+    "strings": replace(_flags("a", "ne", long="all bytes="), positional=r"[^@].*"),
     "getconf": _flags("a", most=2),
     "fd": _flags("HIuiasgFp0", "etdEc", "hidden no-ignore unrestricted ignore-case case-sensitive absolute-path glob fixed-strings "
                  "full-path print0 extension= type= max-depth= min-depth= exclude= color= changed-within= changed-before= size="),
@@ -167,7 +166,8 @@ PROGRAMS: Mapping[str, Flags] = {
     "b2sum": _CHECKSUM,
     "cksum": _flags(),
     "sum": _flags("rs"),
-    "tree": _flags("adfghinpstuDFJrv", "LIP", "dirsfirst gitignore noreport prune filelimit= du si"),
+    # Values of -L, -I and -P are words of their own: in -Lo, the second letter is the flag that writes a file.
+    "tree": _flags("adfghinpstuDFJrvLIP0123456789", "", "dirsfirst gitignore noreport prune filelimit= du si"),
     # Without --pre, --hostname-bin and -z, which run programs, and without -L, which follows links.
     "rg": _flags("iswxvnNHhIlcoFPSuaUpqb0.", "eABCmgtTMEdr",
                  "ignore-case case-sensitive smart-case word-regexp line-regexp invert-match line-number no-line-number "
