@@ -158,8 +158,11 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
 
     A bracket expression matches any character here, because its meaning depends on the locale.
     """
-    loosened = re.sub(r"\[(?:[!^]?\]?[^\]/]*)\]", "?", pattern)
-    if "**" in loosened or "[" in loosened or len(loosened) > MAX_PATH_LENGTH:
+    if len(pattern) > MAX_PATH_LENGTH:
+        return None
+    # Within brackets, [:lower:], [.x.] and [=x=] have a closing bracket of their own.
+    loosened = re.sub(r"\[[!^]?\]?(?:\[([:.=])\w+\1\]|\[(?![:.=])|[^\]/\[])*\]", "?", pattern)
+    if "**" in loosened or "[" in loosened:
         return None
     absolute = loosened.startswith("/")
     found = ["/" if absolute else ""]
