@@ -19,7 +19,7 @@ from agentcli.tools.search.ripgrep import find_ripgrep
 _MIN_WATCHES = 8_192
 """Fewer watched folders than this are too few for a large project."""
 _VERSION_SECONDS = 5.0
-_REPORTED_LIBRARIES = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "tree-sitter")
+_REPORTED_LIBRARIES = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
 """Libraries whose versions a bug report should name."""
 
 

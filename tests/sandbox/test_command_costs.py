@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from agentcli.sandbox.limits import ResourceLimits
-from agentcli.sandbox.linux import processes
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell import running_command
 from tests.sandbox.box import Box, ability_or_skip
@@ -29,7 +28,6 @@ FOREVER = 60.0
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     """Nothing in it depends on how fast the machine is."""
-    monkeypatch.setattr(processes, "_MOMENT", FOREVER)
     monkeypatch.setattr(running_command, "LIMITS_FROM_SECONDS", FOREVER)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
         box = Box.make(Path(root).resolve(), ability_or_skip())

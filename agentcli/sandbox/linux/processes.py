@@ -14,8 +14,7 @@ import signal
 import threading
 from pathlib import Path
 
-_MAX_WAIT = 1.0
-_MOMENT = 0.001
+MAX_WAIT_SECONDS = 1.0
 _MAX_PROCESSES = 10_000
 
 
@@ -61,27 +60,17 @@ class SandboxProcesses:
     def wait_until_gone(self) -> None:
         """Wait for all processes after bubblewrap has ended: the rest is being killed, but could still write for a
         moment."""
-        self._wait(_MAX_WAIT)
-
-    def is_gone(self) -> bool:
-        """Like `wait_until_gone`, for the event loop: waits only for a moment and returns whether all have ended."""
-        return self.first_process() is not None and self._wait(_MOMENT)
-
-    def _wait(self, seconds: float) -> bool:
-        """Whether the first process ended within that time."""
         first = self.first_process()
         if first is None:
-            return True
-        try:
+            return
+        with contextlib.suppress(OSError, AttributeError):  # ended already, or no such call on this system
             descriptor = os.pidfd_open(first)
-        except (OSError, AttributeError) as error:
-            return isinstance(error, ProcessLookupError)
-        try:
-            ended = select.poll()  # unlike `select.select`, accepts descriptors from 1024 on
-            ended.register(descriptor, select.POLLIN)
-            return bool(ended.poll(seconds * 1000))
-        finally:
-            os.close(descriptor)
+            try:
+                ended = select.poll()  # unlike `select.select`, accepts descriptors from 1024 on
+                ended.register(descriptor, select.POLLIN)
+                ended.poll(MAX_WAIT_SECONDS * 1000)
+            finally:
+                os.close(descriptor)
 
     def close(self) -> None:
         with self._guard:
