@@ -56,7 +56,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     if tour:
         from agentcli.demo import FIRST_PROMPT
 
-        look = instant.suggesting(look, FIRST_PROMPT)
+        look = instant.suggest(look, FIRST_PROMPT)
     return instant.begin(0, 1, look)
 
 

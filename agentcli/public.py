@@ -7,7 +7,7 @@ from agentcli.context.edits import ContextEdit as ContextEdit
 from agentcli.context.edits import block_id as block_id
 from agentcli.context.steps import ContextState as ContextState
 from agentcli.context.steps import StepPlan as StepPlan
-from agentcli.core.abort import AbortReason as AbortReason
+from agentcli.core.aio import AbortReason as AbortReason
 from agentcli.core.errors import AgentError as AgentError
 from agentcli.core.errors import CredentialError as CredentialError
 from agentcli.core.errors import UsageError as UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from agentcli.agent.user_input import Prompt
+from agentcli.agent.ports import Prompt
 from agentcli.assemble import Options, build_engine
 from agentcli.core.events import Event
 

@@ -76,6 +76,8 @@ def add_command(checkout: Path) -> str:
 
 def test_following_the_recipes_gives_a_tool_and_a_command_that_work(checkout: Path) -> None:
     tests = (add_tool(checkout), add_command(checkout))
+    added = [path for path in checkout.glob("agentcli/*/*.py") if path.stem in ("countlines", "words")]
+    python(checkout, "-m", "ruff", "check", "--no-cache", *map(str, added))
     script = str(checkout / "tests/data/hello.json")
     runs = f"""
 import os, sys

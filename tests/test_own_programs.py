@@ -93,8 +93,8 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 def test_the_modules_that_run_programs_are_listed() -> None:
     """`start_program` takes any absolute path, so each caller has to be looked at: `core/processes/child.py` passes on
-    the commands of the model, the user and hooks, `tui/status/command.py` that of the settings, `mcp/stdio.py` and
-    `mcp/http_transport.py` those of the servers' configuration, the others run programs of our own."""
+    the commands of the model, the user, hooks and MCP servers, `tui/status/command.py` that of the settings,
+    `mcp/http_transport.py` that of a server's configuration, the others run programs of our own."""
     callers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
@@ -102,7 +102,6 @@ def test_the_modules_that_run_programs_are_listed() -> None:
         and not path.match(THE_ONE)
     }
     assert callers == {
-        "mcp/stdio.py",
         "mcp/http_transport.py",
         "providers/credentials.py",
         "core/processes/child.py",

@@ -13,8 +13,11 @@ ROOT = Path(__file__).parent.parent
 SPEC = (ROOT / ".github" / "SPEC.md").read_text(encoding="utf-8")
 SECTIONS = set(re.findall(r"^##+ (\d(?:\.\d)?)\b", SPEC, re.MULTILINE))
 REQUIREMENTS = set(re.findall(r"^- \*\*([LTDI]\d+)\*\*", SPEC, re.MULTILINE))
-PROJECT_FILES = {"AGENTS.md", "CLAUDE.md", "MEMORY.md", "SKILL.md", "AGENTS.local.md", "CLAUDE.local.md"}
-"""Documents of the user's project, not of this repository."""
+PROJECT_FILES = {"AGENTS.md", "CLAUDE.md", "MEMORY.md", "SKILL.md", "AGENTS.local.md", "CLAUDE.local.md"} | {
+    "ID.md",
+    "NAME.md",
+}
+"""Documents of the user's project, not of this repository; ID and NAME stand for any."""
 
 DOCUMENT = re.compile(r"(?:\.github/)?(?:[a-z]+/)?[A-Z][A-Za-z]*(?:\.local)?\.md\b")
 OTHER_PAGE = re.compile(r"\b(?:SURFACE|PROTOCOLS|FAULTS|DESIGN)\b|\bS\d{1,2}\b")

@@ -21,11 +21,10 @@ from agentcli.tools.shell.background import BackgroundTask, Shells
 
 
 class BackgroundCommands:
-    """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions. Agents
-    are tasks too; their own events report what they do."""
+    """`record` keeps changes between submissions. Agents are tasks too; their own events report what they do."""
 
     def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None], agents: Agents) -> None:
-        self._shells = shells
+        self._shells = shells or Shells()
         self._record = record
         self._agents = agents
 
@@ -41,42 +40,41 @@ class BackgroundCommands:
 
     def unreported(self) -> list[BackgroundTask]:
         """Tasks that have ended without a report to the model, except those that were stopped."""
-        shells = self._shells.known() if self._shells is not None else ()
-        ended = [shell.task for shell in shells if shell.status in ("completed", "failed") and not shell.is_reported]
+        ended = [
+            shell.task
+            for shell in self._shells.known()
+            if shell.status in ("completed", "failed") and not shell.is_reported
+        ]
         return [*ended, *self._agents.unreported()]
 
     @property
     def commands(self) -> list[BackgroundTask]:
         """The background commands, without the agents."""
-        return [shell.task for shell in self._shells.known()] if self._shells is not None else []
+        return [shell.task for shell in self._shells.known()]
 
     def output(self, task_id: str) -> str:
         """The output so far, with the middle of a long output left out."""
-        shell = self._shells.get(task_id) if self._shells is not None else None
+        shell = self._shells.get(task_id)
         return shell.command.output.text() if shell is not None else self._agents.output(task_id)
 
     def detach(self, tool_use_id: str) -> bool:
         """Move the command or agent that this tool call runs to the background; false if it runs none."""
-        if self._shells is not None and self._shells.detach(tool_use_id):
-            return True
-        return self._agents.detach(tool_use_id)
+        return self._shells.detach(tool_use_id) or self._agents.detach(tool_use_id)
 
     async def wait_for_changes(self) -> list[ev.Event]:
         """Wait until a command has started or ended, or an agent has reported something. For use between submissions: a
         running submission yields these events itself. Never returns if nothing runs in the background; cancel it."""
-        waiting = [start_task(self._agents.wait_for_events())]
-        if self._shells is not None:
-            waiting.append(start_task(self._shells.wait_for_change()))
+        waiting = [start_task(self._agents.wait_for_events()), start_task(self._shells.wait_for_change())]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await cancel_and_wait(waiting)
-        return self._recorded_changes()
+        return self._record_changes()
 
     async def stop(self, task_id: str) -> bool:
         """Stop a command or an agent; false if there is no such task."""
-        shell = self._shells.get(task_id) if self._shells is not None else None
-        if self._shells is None or shell is None:
+        shell = self._shells.get(task_id)
+        if shell is None:
             return await self._agents.stop(task_id)
         await self._shells.stop(shell)
         return True
@@ -84,29 +82,24 @@ class BackgroundCommands:
     async def stop_all(self) -> list[ev.Event]:
         """Stop everything, as closing the engine does; returns the final event of each task."""
         await self._agents.aclose()
-        if self._shells is not None:
-            await self._shells.end_all()
-        return self._recorded_changes()
+        await self._shells.end_all()
+        return self._record_changes()
 
     def take_changes(self) -> list[ev.Event]:
         """Events of agents and status changes of commands since the last call."""
         return [
             *self._agents.take_events(),
-            *self._command_changes(),
-        ]
-
-    def _command_changes(self) -> list[ev.Event]:
-        return [
-            ev.BackgroundChanged(task_id=task.id, status=task.status, command=task.command, summary=task.summary)
-            for task in (self._shells.take_changes() if self._shells is not None else ())
+            *(
+                ev.BackgroundChanged(task_id=task.id, status=task.status, command=task.command, summary=task.summary)
+                for task in self._shells.take_changes()
+            ),
         ]
 
     async def aclose(self) -> None:
-        if self._shells is not None:
-            await self._shells.aclose()
-            self._recorded_changes()
+        await self._shells.aclose()
+        self._record_changes()
 
-    def _recorded_changes(self) -> list[ev.Event]:
+    def _record_changes(self) -> list[ev.Event]:
         changes = self.take_changes()
         for event in changes:
             self._record(event)

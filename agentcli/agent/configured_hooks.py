@@ -1,4 +1,5 @@
-"""Hooks of the settings and of plugins for the loop: each method runs the hooks of its event and joins their answers.
+"""Hooks of the settings and of plugins for the loop: each method runs the hooks of its event and joins their answers;
+and the hook that requires structured output (`--json-schema`).
 
 Deny is stronger than ask, ask is stronger than allow; contexts are joined in the order of the configuration.
 """
@@ -10,12 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import (
-    END_SECONDS,
-    EmitEvent,
-    Hooks,
-    HookVerdict,
-)
+from agentcli.agent.ports import END_SECONDS, EmitEvent, Hooks, HookVerdict
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
@@ -159,7 +155,7 @@ def _about_call(event: str, call: ToolUseBlock, input: Json, more: Json | None =
 
 
 def _pre_tool(answers: Sequence[HookAnswer]) -> HookVerdict:
-    stop = next((answer.stop for answer in answers if answer.stop is not None), None)
+    stop = _first_stop(answers)
     updated = next((answer.updated_input for answer in reversed(answers) if answer.updated_input is not None), None)
     contexts = _contexts(answers)
     if stop is not None:
@@ -181,14 +177,18 @@ def _denial(reason: str) -> str:
 
 def _post_tool(call: ToolUseBlock, answers: Sequence[HookAnswer]) -> HookVerdict:
     objections = [f"A hook objects to the result of {call.name}: {reason}" for reason in _reasons(answers)]
-    stop = next((answer.stop for answer in answers if answer.stop is not None), None)
+    stop = _first_stop(answers)
     added = (f"A hook adds, after {call.name}: {text}" for text in _contexts(answers))
     return HookVerdict(context=(*objections, *added), stop=stop)
 
 
 def _stop(answers: Sequence[HookAnswer]) -> HookVerdict:
-    stop = next((answer.stop for answer in answers if answer.stop is not None), None)
+    stop = _first_stop(answers)
     return HookVerdict(stop=stop) if stop is not None else HookVerdict(errors=tuple(_reasons(answers)))
+
+
+def _first_stop(answers: Sequence[HookAnswer]) -> str | None:
+    return next((answer.stop for answer in answers if answer.stop is not None), None)
 
 
 def _reasons(answers: Sequence[HookAnswer]) -> list[str]:
@@ -202,3 +202,42 @@ def _contexts(answers: Sequence[HookAnswer]) -> tuple[str, ...]:
 def _trigger(trigger: str) -> str:
     """The trigger as hooks know it: a compaction is manual or automatic."""
     return "manual" if trigger == "manual" else "auto"
+
+
+MAX_TRIES = 5
+
+
+class RequireOutput(Hooks):
+    """Lets a submission end only after a call of this tool. The count of misses restarts with each prompt."""
+
+    def __init__(self, tool_name: str) -> None:
+        self._tool_name = tool_name
+        self._misses = 0
+
+    @property
+    def checks_prompts(self) -> bool:
+        return False
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
+        return self._count(call) if result.is_error else HookVerdict()
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
+        return self._count(call)
+
+    def _count(self, call: ToolUseBlock) -> HookVerdict:
+        if call.name != self._tool_name:
+            return HookVerdict()
+        self._misses += 1
+        if self._misses < MAX_TRIES:
+            return HookVerdict()
+        return HookVerdict(stop=f"Output did not match the schema in {MAX_TRIES} attempts.", by="schema")
+
+    async def before_prompt(self, text: str) -> HookVerdict:
+        self._misses = 0
+        return HookVerdict()
+
+    async def before_stop(self, state: LoopState) -> HookVerdict:
+        self._misses += 1
+        if self._misses >= MAX_TRIES:
+            return HookVerdict(stop=f"{self._tool_name} was not called in {MAX_TRIES} attempts.", by="schema")
+        return HookVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")

@@ -7,20 +7,18 @@ The log of a long resumed session begins with a few stand-ins for an earlier par
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.costs.costs import Account
-from agentcli.agent.user_input import PromptQueue
+from agentcli.agent.ports import PromptQueue
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
-from agentcli.core.aio import Outlet, in_thread, start_task, wait_uncancelled
-from agentcli.core.append_only import AppendOnly
+from agentcli.core.aio import AbortReason, Outlet, in_thread, start_task, wait_uncancelled
 from agentcli.core.messages import Json, Message, Origin
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.requests.body import Feature
+from agentcli.core.space_saving import AppendOnly
+from agentcli.providers.body import Feature
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
@@ -175,9 +173,10 @@ class Delivery:
     """Takes the events of one submission to its consumer, and records each of them (log, session file, totals) first,
     so that nothing is shown as done that a crash could lose."""
 
-    def __init__(self, session: Session, account: Account) -> None:
+    def __init__(self, session: Session, count: Callable[[ev.Event], None]) -> None:
+        """`count` gets every recorded event, for the result of the submission."""
         self._session = session
-        self._account = account
+        self._count = count
         self._outlet: Outlet[ev.Event] = Outlet()
         self.looks_for_notices = False
         """Whether notices that come up beside the work are delivered: not before the main work can begin."""
@@ -209,7 +208,7 @@ class Delivery:
         if event.policy.recorded == "no" and not event.policy.counted:
             return
         session = self._session
-        self._account.take(event)
+        self._count(event)
         if ev.is_of_subagent(event):
             # Its own session has recorded it and charged its costs to this one; this session file has a copy.
             session.store.record(event)
@@ -257,30 +256,30 @@ class Delivery:
     def _take_notices(self) -> Iterator[ev.Event]:
         """Notices that have come up beside the work, each once."""
 
-        def warning(text: str, code: str) -> ev.NoticeRaised:
+        def make_warning(text: str, code: str) -> ev.NoticeRaised:
             return ev.NoticeRaised(text=text, level="warning", code=code)
 
         session = self._session
         while session.instruction_notices:
-            yield warning(session.instruction_notices.pop(0), "instructions")
+            yield make_warning(session.instruction_notices.pop(0), "instructions")
         while (text := session.store.take_notice()) is not None:
-            yield warning(text, "session")
+            yield make_warning(text, "session")
         if session.parent is not None:
             return  # The rest is about the whole session, which reports it itself.
         while (text := session.permissions.take_notice()) is not None:
             yield ev.NoticeRaised(text=text, code="permissions")
         while (text := session.workspace.take_notice()) is not None:
-            yield warning(text, "undo")
+            yield make_warning(text, "undo")
         yield from self.take_call_changes()
         while (text := session.tool_context.launcher.take_notice()) is not None:
-            yield warning(text, "quarantine")
+            yield make_warning(text, "quarantine")
         if session.plugins is not None:
             yield from session.plugins.take_notices()
         if session.server_notices is not None:
             yield from session.server_notices.take()
         yield from session.background.take_changes()
         if (text := session.costs.budget.take_warning()) is not None:
-            yield warning(text, "budget")
+            yield make_warning(text, "budget")
 
     def take_call_changes(self) -> Iterator[ev.Event]:
         """What commands have changed, compared in the background."""

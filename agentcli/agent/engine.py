@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.costs.cache_watch import Front
+from agentcli.agent.ports import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.session import Session
 from agentcli.agent.submission import Submission, SubmissionWork
-from agentcli.agent.user_input import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
-from agentcli.core.aio import Outlet, in_thread
+from agentcli.core.aio import AbortReason, Outlet, in_thread
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.core.processes.launch import Launcher
 from agentcli.memory.instructions import InstructionFile
 from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.catalog import no_fast_mode
-from agentcli.tools.builtin import title_of
+from agentcli.tools.base import title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost
@@ -188,7 +187,7 @@ class Engine:
         from agentcli.agent.mcp.updates import server_costs
 
         shown = session.view.messages(session.log.messages)
-        loaded = session.requests.loaded_by(shown)
+        loaded = session.requests.list_loaded_by(shown)
         return server_costs(session.server_tools, session.requests.tools, loaded, shown, self.context.density())
 
     def title_of(self, name: str, input: Json) -> str:
@@ -227,7 +226,7 @@ class Engine:
         history = list(self.session.resumed.history)
         self.session.resumed.history.clear()
         if not history and self.session.log.messages:
-            from agentcli.session.history import history_of
+            from agentcli.session.base import history_of
 
             return history_of(self.session.log.messages)
         return history
@@ -339,7 +338,7 @@ class Engine:
         submission it has no `Result`, and only `user_shell.stop` ends it; otherwise it is a submission itself."""
         outlet: Outlet[ev.Event] = Outlet()
         events = outlet.deliver(self.user_shell.run(command, outlet.emit))
-        return self._recorded(events) if self.running else self.perform(events)
+        return self._record_line(events) if self.running else self.perform(events)
 
     def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
         submission = Submission(self.session, work).run()
@@ -347,7 +346,7 @@ class Engine:
             self._open = submission
         return submission
 
-    async def _recorded(self, line: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+    async def _record_line(self, line: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Record a shell command beside a submission, to be shown again after a resume."""
         async with aclosing(line) as events:
             async for event in events:

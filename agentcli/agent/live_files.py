@@ -23,7 +23,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.files.file_notices import FileNotices
 from agentcli.core.frozen import frozen
-from agentcli.permissions.late_policy import LatePolicy
+from agentcli.permissions.policy import Policy
 from agentcli.tools.shell.environment import PassedVariables
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Reloaded:
 
     hooks: Hooks | None
     """None: they are unchanged."""
-    policy: LatePolicy
+    policy: Policy
     """The rules."""
     tuning: Tuning
     max_turns: int | None
@@ -105,7 +105,7 @@ class FileNews:
 class LiveFiles:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._watch: ConfigWatch | None = None
+        self._watch: FileWatch | None = None
         """Set while changes are waited for."""
         self._reloading = asyncio.Lock()
         self._refreshing: set[asyncio.Task[None]] = set()
@@ -174,7 +174,7 @@ class LiveFiles:
         try:
             fresh = await in_thread(configuration.read)
         except AgentError as error:
-            return [_warning(f"The settings could not be reloaded, the old ones apply: {error}")]
+            return [_make_warning(f"The settings could not be reloaded, the old ones apply: {error}")]
         if fresh.hooks is not None:
             before = session.hooks
             session.use_hooks(fresh.hooks)
@@ -188,7 +188,7 @@ class LiveFiles:
         try:
             servers, news = await configuration.update_servers(session.mcp)
         except AgentError as error:
-            return [*notices, _warning(str(error))]
+            return [*notices, _make_warning(str(error))]
         if servers is not None and session.mcp is None:
             session.add_servers(servers, configuration.server_limits())
             servers.start()
@@ -213,7 +213,7 @@ class LiveFiles:
         if self._watch is None:
             await asyncio.sleep(FIRST_SECONDS)
 
-            self._watch = ConfigWatch()
+            self._watch = FileWatch()
         definitions = self._session.definitions
         while True:
             await self._watch.watch(await in_thread(self._paths))
@@ -259,7 +259,7 @@ class LiveFiles:
             await self._watch.aclose()
 
 
-def _warning(text: str) -> ev.NoticeRaised:
+def _make_warning(text: str) -> ev.NoticeRaised:
     return ev.NoticeRaised(text=text, level="warning", code=CODE)
 
 
@@ -270,7 +270,7 @@ _ANY = ""
 """Stands for all names in a folder."""
 
 
-class ConfigWatch:
+class FileWatch:
     """Call `watch`, then check the files, then `wait`: so no change is missed in between."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Approval, Behavior, Decision, Grant, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE
-from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
+from agentcli.permissions.policy import EVALUATORS, Policy
 from agentcli.permissions.rules import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
@@ -55,10 +55,10 @@ class LivePermissions:
 
     def __init__(
         self,
-        policy: LatePolicy,
+        policy: Policy,
         files: RuleKeeper | None = None,
         *,
-        reread: Callable[[], LatePolicy] | None = None,
+        reread: Callable[[], Policy] | None = None,
         now: Callable[[], float] = time.time,
         before_plan: PermissionMode = PermissionMode.DEFAULT,
     ) -> None:
@@ -78,7 +78,7 @@ class LivePermissions:
         self._seen = self._signature()
 
     @property
-    def policy(self) -> LatePolicy:
+    def policy(self) -> Policy:
         return self._policy
 
     @property
@@ -89,15 +89,13 @@ class LivePermissions:
     @property
     def is_late(self) -> bool:
         """Whether the modules that decide are still to be imported; see `warm`."""
-        return type(self.policy) is LatePolicy
+        return EVALUATORS not in sys.modules
 
     async def warm(self, after: float = 0.0) -> None:
-        """Import what the first decision needs, after `after` seconds. Not for the permissions of a sub-agent, which
-        uses those of the session."""
-        if EVALUATORS not in sys.modules:
+        """Import what the first decision needs, after `after` seconds."""
+        if self.is_late:
             await asyncio.sleep(after)
             await in_thread(import_module, EVALUATORS)
-        self._policy = self.policy.ready()
 
     @property
     def mode(self) -> PermissionMode:
@@ -119,9 +117,9 @@ class LivePermissions:
             self._policy = self.policy.with_mode(self.before_plan)
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
-        return self._counted(self.preview(name, input, needs, context))
+        return self._count(self.preview(name, input, needs, context))
 
-    def _counted(self, decision: Decision) -> Decision:
+    def _count(self, decision: Decision) -> Decision:
         if decision.rule:
             key = (decision.behavior, decision.rule, decision.source)
             self._uses[key] = (self._uses.get(key, (0, 0.0))[0] + 1, self._now())
@@ -151,7 +149,7 @@ class LivePermissions:
         named = [need.target for need in needs if need.kind == "write" and call.is_inside(need.target)]
         for need in needs:
             if need.kind == "execute":
-                named += [str(call.cwd), *(path for _word, path in call.named_paths(need.target))]
+                named += [str(call.cwd), *(path for _word, path in call.list_named_paths(need.target))]
         return [call.resolve(path) for path in named]
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
@@ -268,7 +266,7 @@ class LivePermissions:
         self.reload()
         return True
 
-    def reload(self, fresh: LatePolicy | None = None) -> None:
+    def reload(self, fresh: Policy | None = None) -> None:
         """Use the rules of the settings files as they are now, and report what has changed. `fresh`: a policy that was
         just built from them."""
         before = self.policy
@@ -279,7 +277,7 @@ class LivePermissions:
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
 
-    def read_again(self, fresh: LatePolicy | None = None) -> None:
+    def read_again(self, fresh: Policy | None = None) -> None:
         """Load the settings files, whether they have changed or not. `fresh` as for `reload`."""
         if self._reread is None:
             return
@@ -323,16 +321,16 @@ class LivePermissions:
         return tuple(found)
 
 
-def _rules(policy: LatePolicy, behavior: Behavior) -> tuple[Rule, ...]:
+def _rules(policy: Policy, behavior: Behavior) -> tuple[Rule, ...]:
     return {"allow": policy.allow, "ask": policy.ask, "deny": policy.deny}[behavior]
 
 
-def _with_kind(policy: LatePolicy, behavior: Behavior, rules: tuple[Rule, ...]) -> LatePolicy:
+def _with_kind(policy: Policy, behavior: Behavior, rules: tuple[Rule, ...]) -> Policy:
     kind: dict[str, Any] = {behavior: rules}
     return replace(policy, **kind)
 
 
-def _changes(before: LatePolicy, after: LatePolicy) -> str:
+def _changes(before: Policy, after: Policy) -> str:
     """`Permission rules reloaded: +1 allow from FILE`; empty when the same rules are active."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for behavior in BEHAVIORS:

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Any
 
 from agentcli.context.estimate import message_tokens
-from agentcli.core.append_only import as_append_only
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Message, Origin
+from agentcli.core.space_saving import as_append_only
 from agentcli.tools.base import ToolContext
 
 
@@ -127,7 +127,7 @@ class LoopState:
     def raised_output_cap(self, limits: Limits, room: int | None) -> int | None:
         """The cap with which a reply that hit the output cap is requested again; None: it was raised already or cannot
         be, so the reply is kept. `room`: tokens that the context window has left for a reply."""
-        raised = limits.raised_cap(room)
+        raised = limits.find_raised_cap(room)
         return raised if self.max_output_override is None and raised > limits.output_cap else None
 
     def adding(self, *messages: Message) -> LoopState:
@@ -177,7 +177,7 @@ class Limits:
     budget_text: Callable[[], str] = str
     """Returns why a spent budget ends the submission, and what to do."""
 
-    def raised_cap(self, room: int | None) -> int:
+    def find_raised_cap(self, room: int | None) -> int:
         """The output cap after an overrun. `room`: tokens that the context window has left for a reply."""
         raised = self.raised_output_cap if room is None else min(self.raised_output_cap, room)
         return max(raised, self.output_cap)

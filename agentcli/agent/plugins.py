@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.context.edits import ContextEdit
 from agentcli.context.steps import ContextState, ContextStep, StepPlan
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
     from agentcli.hooks.runner import HookRunner
 
-T = TypeVar("T")
 _TOOL_METHODS = ("title", "is_safe", "needs", "check", "run")
 _NAMED = (
     ("commands", "name", "command /{}"),
@@ -267,15 +266,12 @@ def plugin_runner(root: Path, ids: Ids, clock: Clock) -> HookRunner:
 
 
 def hook_rules(parts: Sequence[Owned], log: TracebackLog) -> tuple[HookRule, ...]:
-    return tuple(_rules(parts, log))
-
-
-def _rules(parts: Sequence[Owned], log: TracebackLog) -> Iterator[HookRule]:
     from agentcli.hooks.rules import HookRule
 
-    for owned in parts:
-        part = owned.part
-        yield HookRule(part.event, part.matcher, _locate_errors(owned, log), part.timeout, owned.source.label)
+    return tuple(
+        HookRule(one.part.event, one.part.matcher, _locate_errors(one, log), one.part.timeout, one.source.label)
+        for one in parts
+    )
 
 
 def _locate_errors(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:

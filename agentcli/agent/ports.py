@@ -1,4 +1,5 @@
-"""The extension points of the loop: base classes that do nothing, to be overridden; how hooks are awaited.
+"""What the loop needs from outside. Its extension points are base classes that do nothing, to be overridden: hooks,
+attachments, collapses. The user answers questions and queues prompts while a submission runs.
 
 An extension must not raise for external failures; an exception that gets through is a bug and ends the submission with
 `model_error`, never the program.
@@ -7,22 +8,31 @@ An extension must not raise for external failures; an exception that gets throug
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.events import ContextEdited, Event
+from agentcli.core.aio import Aborted, AbortSignal, Outlet, cancel_and_wait, start_task
+from agentcli.core.events import ContextEdited, Event, PermissionRequested, PermissionResolved
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    clean_text,
+    user_message,
+)
+from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
-from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
     from agentcli.hooks.runner import HookRun
+
 
 EmitEvent = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
@@ -77,8 +87,10 @@ _STRENGTH = ("none", "allow", "ask", "deny")
 
 
 class Hooks:
-    """Called around sessions, prompts, tool calls, agents, stops and compactions. Each method does nothing unless it is
-    overridden."""
+    """Called around sessions, prompts, tool calls, agents, stops and compactions. A subclass overrides what it has
+    hooks for; any other method asks its `sources`, of which there are usually none."""
+
+    sources: tuple[Hooks, ...] = ()
 
     @property
     def configured(self) -> bool:
@@ -88,110 +100,34 @@ class Hooks:
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
         """Called once, before anything else. `describe` returns the current session_id, transcript_path, cwd and
         permission_mode. `runs`: the `listing` of the hooks that these replace."""
-
-    def reporting_to(self, emit: EmitEvent) -> Hooks:
-        """The same hooks, reporting their runs as events."""
-        return self
-
-    async def before_session(self, source: str) -> tuple[str, ...]:
-        """`source`: startup, resume, clear or compact. Returns texts for the model, added to the next prompt."""
-        return ()
-
-    async def after_session(self, reason: str) -> None:
-        """`reason`: clear, resume, exit or other. Must take at most a few seconds."""
-
-    @property
-    def watches_tools(self) -> bool:
-        """Whether `before_tool` or `after_tool` can have an effect."""
-        kind = type(self)
-        return kind.before_tool is not Hooks.before_tool or kind.after_tool is not Hooks.after_tool
-
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
-        return HookVerdict()
-
-    async def before_question(self, call: ToolUseBlock, input: Json) -> HookVerdict:
-        """Called when the user is about to be asked about a call, or would be in an interactive session."""
-        return HookVerdict()
-
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
-        return HookVerdict()
-
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
-        """Called after a call that did not run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
-        return HookVerdict()
-
-    @property
-    def checks_prompts(self) -> bool:
-        """Whether a prompt must not be sent before `before_prompt` has checked it."""
-        return type(self).before_prompt is not Hooks.before_prompt
-
-    async def before_prompt(self, text: str) -> HookVerdict:
-        return HookVerdict()
-
-    async def before_stop(self, state: LoopState) -> HookVerdict:
-        return HookVerdict()
-
-    async def after_failure(self, text: str) -> None:
-        """StopFailure: runs in the background; only the end of the session waits for it."""
-
-    async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
-        """A sub-agent starts; `name` is its type. Returns texts for it, added to its prompt."""
-        return ()
-
-    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
-        """A sub-agent is about to end with `text`. `is_active`: it continued because an earlier end was blocked."""
-        return HookVerdict()
-
-    async def before_compact(self, trigger: str, focus: str) -> str | None:
-        """Returns the focus to use; None: no compaction."""
-        return focus
-
-    async def after_compact(self, trigger: str) -> None: ...
-
-    def attention_needed(self, kind: str, text: str) -> None:
-        """The session waits for the user: `permission_prompt` or `idle_prompt`. Returns at once."""
-
-    def listing(self) -> Iterable[HookRun]:
-        """The configured hooks and the result of the last run of each."""
-        return ()
-
-    async def aclose(self) -> None:
-        """Cancel what runs beside the submissions."""
-
-
-class HookChain(Hooks):
-    """Hooks from several sources, called in order; their verdicts are joined. Without sources nothing happens."""
-
-    def __init__(self, sources: Iterable[Hooks] = ()) -> None:
-        self.sources = tuple(sources)
-
-    @property
-    def configured(self) -> bool:
-        return any(source.configured for source in self.sources)
-
-    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
         known = list(runs)
         for source in self.sources:
             source.bind(describe, known)
 
     def reporting_to(self, emit: EmitEvent) -> Hooks:
+        """The same hooks, reporting their runs as events."""
         reporting = tuple(source.reporting_to(emit) for source in self.sources)
         same = all(one is other for one, other in zip(reporting, self.sources, strict=True))
         return self if same else self.with_sources(reporting)
 
-    def with_sources(self, sources: Iterable[Hooks]) -> HookChain:
+    def with_sources(self, sources: Iterable[Hooks]) -> Hooks:
         return HookChain(sources)
 
     async def before_session(self, source: str) -> tuple[str, ...]:
+        """`source`: startup, resume, clear or compact. Returns texts for the model, added to the next prompt."""
         return tuple([text for hooks in self.sources for text in await hooks.before_session(source)])
 
     async def after_session(self, reason: str) -> None:
+        """`reason`: clear, resume, exit or other. Must take at most a few seconds."""
         for source in self.sources:
             await source.after_session(reason)
 
     @property
     def watches_tools(self) -> bool:
-        return any(source.watches_tools for source in self.sources)
+        """Whether `before_tool` or `after_tool` can have an effect."""
+        kind = type(self)
+        own = kind.before_tool is not Hooks.before_tool or kind.after_tool is not Hooks.after_tool
+        return own or any(source.watches_tools for source in self.sources)
 
     async def _ask(self, ask: Callable[[Hooks], Awaitable[HookVerdict]], *, all_of_them: bool = False) -> HookVerdict:
         total = HookVerdict()
@@ -211,17 +147,21 @@ class HookChain(Hooks):
         return total
 
     async def before_question(self, call: ToolUseBlock, input: Json) -> HookVerdict:
+        """Called when the user is about to be asked about a call, or would be in an interactive session."""
         return await self._ask(lambda hooks: hooks.before_question(call, input))
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
         return await self._ask(lambda hooks: hooks.after_tool(call, input, result), all_of_them=True)
 
     async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
+        """Called after a call that did not run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
         return await self._ask(lambda hooks: hooks.after_refused_tool(call, text), all_of_them=True)
 
     @property
     def checks_prompts(self) -> bool:
-        return any(source.checks_prompts for source in self.sources)
+        """Whether a prompt must not be sent before `before_prompt` has checked it."""
+        own = type(self).before_prompt is not Hooks.before_prompt
+        return own or any(source.checks_prompts for source in self.sources)
 
     async def before_prompt(self, text: str) -> HookVerdict:
         return await self._ask(lambda hooks: hooks.before_prompt(text))
@@ -230,37 +170,53 @@ class HookChain(Hooks):
         return await self._ask(lambda hooks: hooks.before_stop(state))
 
     async def after_failure(self, text: str) -> None:
+        """StopFailure: runs in the background; only the end of the session waits for it."""
         for source in self.sources:
             await source.after_failure(text)
 
     async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
+        """A sub-agent starts; `name` is its type. Returns texts for it, added to its prompt."""
         return tuple([text for source in self.sources for text in await source.before_agent(agent_id, name, prompt)])
 
     async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> HookVerdict:
+        """A sub-agent is about to end with `text`. `is_active`: it continued because an earlier end was blocked."""
         return await self._ask(lambda hooks: hooks.after_agent(agent_id, name, text, is_active=is_active))
 
     async def before_compact(self, trigger: str, focus: str) -> str | None:
+        """Returns the focus to use; None: no compaction."""
+        wanted: str | None = focus
         for source in self.sources:
-            wanted = await source.before_compact(trigger, focus)
-            if wanted is None:
-                return None
-            focus = wanted
-        return focus
+            wanted = None if wanted is None else await source.before_compact(trigger, wanted)
+        return wanted
 
     async def after_compact(self, trigger: str) -> None:
         for source in self.sources:
             await source.after_compact(trigger)
 
     def attention_needed(self, kind: str, text: str) -> None:
+        """The session waits for the user: `permission_prompt` or `idle_prompt`. Returns at once."""
         for source in self.sources:
             source.attention_needed(kind, text)
 
     def listing(self) -> Iterable[HookRun]:
+        """The configured hooks and the result of the last run of each."""
         return [run for source in self.sources for run in source.listing()]
 
     async def aclose(self) -> None:
+        """Cancel what runs beside the submissions."""
         for source in self.sources:
             await source.aclose()
+
+
+class HookChain(Hooks):
+    """Hooks from several sources, called in order; their verdicts are joined. Without sources nothing happens."""
+
+    def __init__(self, sources: Iterable[Hooks] = ()) -> None:
+        self.sources = tuple(sources)
+
+    @property
+    def configured(self) -> bool:
+        return any(source.configured for source in self.sources)
 
 
 Lookup = Callable[[], object]
@@ -317,16 +273,6 @@ class Collapser:
         """Cancel background work at the end of the submission. Staged spans stay."""
 
 
-@frozen
-class Extensions:
-    """The replaceable parts of a loop, each with a default that does nothing."""
-
-    hooks: Hooks = field(default_factory=HookChain)
-    collapser: Collapser = field(default_factory=Collapser)
-    attachments: Attachments = field(default_factory=Attachments)
-    workspace: Workspace = field(default_factory=Workspace)
-
-
 T = TypeVar("T")
 
 
@@ -355,40 +301,124 @@ def hook_message(texts: Iterable[str], message_id: str) -> Message:
     return user_message("\n\n".join(texts), message_id, Origin.HOOK)
 
 
-MAX_TRIES = 5
+class Questions:
+    """The open questions of a session, by request id."""
+
+    def __init__(self, *, interactive: bool) -> None:
+        """`interactive`: whether a user can answer."""
+        self.interactive = interactive
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+
+    def ask(self, request_id: str) -> asyncio.Future[Answer]:
+        """Register a question and return the future of its answer. Call it before the question is shown, or a fast
+        answer is lost."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[request_id] = future
+        return future
+
+    def withdraw(self, request_id: str) -> None:
+        """Cancel a question; does nothing once it is answered."""
+        future = self._open.pop(request_id, None)
+        if future is not None and not future.done():
+            future.cancel()
+
+    def answer(self, request_id: str, answer: Answer) -> bool:
+        """Answer a question. False: it does not exist, or was answered or withdrawn before."""
+        future = self._open.pop(request_id, None)
+        if future is None or future.done():
+            return False
+        future.set_result(answer)
+        return True
 
 
-class RequireOutput(Hooks):
-    """The count restarts with each prompt."""
+class UserQuestion:
+    """A question to the user about something other than a tool call."""
 
-    def __init__(self, tool_name: str) -> None:
-        self._tool_name = tool_name
-        self._misses = 0
+    def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
+        self._question = question
+        self._questions = questions
+        self._signal = signal
+        self.answer: Answer | None = None
+        """None until it is asked, and if `signal` aborted."""
+
+    async def ask(self, emit: EmitEvent) -> Answer | None:
+        request_id = self._question.request_id
+        future = self._questions.ask(request_id)
+        try:
+            await emit(self._question)
+            try:
+                self.answer = await (future if self._signal is None else self._signal.run(future))
+            except Aborted:
+                self.answer = None
+        finally:
+            self._questions.withdraw(request_id)
+        behavior = self.answer.behavior if self.answer is not None else "withdrawn"
+        await emit(PermissionResolved(request_id=request_id, tool_use_id="", behavior=behavior))
+        return self.answer
+
+    def run(self) -> AsyncGenerator[Event, None]:
+        """Ask in a command, which yields events."""
+        outlet: Outlet[Event] = Outlet()
+        return outlet.deliver(self.ask(outlet.emit))
+
+
+Priority = Literal["now", "next", "later"]
+"""When the running work takes a prompt in: `next` after the next tool results, `later` when the work would end, `now`
+at the first of both. What is `next` when the work ends stays queued, for a submission of its own."""
+_RANK: dict[Priority, int] = {"now": 0, "next": 1, "later": 2}
+
+Prompt = str | tuple[Block, ...]
+
+
+@frozen
+class QueuedPrompt:
+    id: str
+    content: tuple[Block, ...]
+    priority: Priority
+    mentions: str | None = None
+    """Text whose `@path` mentions are attached; None: the prompt's own."""
 
     @property
-    def checks_prompts(self) -> bool:
-        return False
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> HookVerdict:
-        return self._count(call) if result.is_error else HookVerdict()
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> HookVerdict:
-        return self._count(call)
+def prompt_blocks(prompt: Prompt) -> tuple[Block, ...]:
+    return (TextBlock(clean_text(prompt)),) if isinstance(prompt, str) else tuple(prompt)
 
-    def _count(self, call: ToolUseBlock) -> HookVerdict:
-        if call.name != self._tool_name:
-            return HookVerdict()
-        self._misses += 1
-        if self._misses < MAX_TRIES:
-            return HookVerdict()
-        return HookVerdict(stop=f"Output did not match the schema in {MAX_TRIES} attempts.", by="schema")
 
-    async def before_prompt(self, text: str) -> HookVerdict:
-        self._misses = 0
-        return HookVerdict()
+class PromptQueue:
+    def __init__(self) -> None:
+        self._waiting: list[QueuedPrompt] = []
 
-    async def before_stop(self, state: LoopState) -> HookVerdict:
-        self._misses += 1
-        if self._misses >= MAX_TRIES:
-            return HookVerdict(stop=f"{self._tool_name} was not called in {MAX_TRIES} attempts.", by="schema")
-        return HookVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")
+    def add(self, prompt: QueuedPrompt) -> None:
+        self._waiting.append(prompt)
+
+    def take(self, most: Priority = "later") -> tuple[QueuedPrompt, ...]:
+        """Remove and return all prompts up to a priority, `now` first, in order of arrival within one priority."""
+        taken = sorted(
+            (p for p in self._waiting if _RANK[p.priority] <= _RANK[most]), key=lambda prompt: _RANK[prompt.priority]
+        )
+        self._waiting = [p for p in self._waiting if p not in taken]
+        return tuple(taken)
+
+    def first(self, most: Priority = "later") -> QueuedPrompt | None:
+        """The next prompt up to a priority. The caller that logs it removes it in the same step, so that it is never
+        lost."""
+        waiting = [p for p in self._waiting if _RANK[p.priority] <= _RANK[most]]
+        return min(waiting, key=lambda prompt: _RANK[prompt.priority], default=None)
+
+    @property
+    def holds_back_end(self) -> bool:
+        """Whether the work may not end before the queued prompts are taken in."""
+        return any(prompt.priority != "next" for prompt in self._waiting)
+
+    def remove(self, prompt_id: str) -> QueuedPrompt | None:
+        found = next((prompt for prompt in self._waiting if prompt.id == prompt_id), None)
+        if found is not None:
+            self._waiting.remove(found)
+        return found
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(prompt.id for prompt in self._waiting)

@@ -3,19 +3,19 @@ requests, built from the settings, its tools and the deferred tools that it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agentcli.agent.loop_state import Limits
-from agentcli.agent.toolcalls.executor import Executor
+from agentcli.agent.toolcalls.calls import Executor
 from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.context.steps import ContextLimits
-from agentcli.core.append_only import AppendOnly
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, block_to_wire
+from agentcli.core.space_saving import AppendOnly
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
+from agentcli.providers.body import advisor_tool, collect_referenced_tools, thinking_budget
 from agentcli.providers.catalog import Catalog, nearest_effort
-from agentcli.providers.requests.body import advisor_tool, referenced_tools, thinking_budget, with_api_search
 
 
 @frozen
@@ -159,19 +159,13 @@ class LoadedTools:
         self.definitions: dict[str, Json] = {}
         """By name. A definition never changes: it is part of the prompt prefix wherever messages refer to it."""
         self._are_deferred = are_deferred
-        self.found_by_api: Callable[[], Mapping[str, Json]] | None = None
-        """All deferred tools by name, if the API searches them itself; None: only loaded ones are sent."""
 
     def are_deferred(self, model: str) -> bool:
         """Whether requests to this model defer tools."""
         return not self.is_refused and self._are_deferred(model)
 
     def named(self, names: Iterable[str]) -> dict[str, Json]:
-        """The definitions of these tools, fixed from now on; unknown tools are left out."""
-        found = self.found_by_api() if self.found_by_api is not None else {}
-        for name in names:
-            if name in found:
-                self.definitions.setdefault(name, found[name])
+        """The definitions of these tools; unknown tools are left out."""
         return {name: self.definitions[name] for name in names if name in self.definitions}
 
 
@@ -182,24 +176,21 @@ class ConversationRequests:
         self,
         profile: Callable[[], Profile],
         tools: tuple[Json, ...],
-        density: Callable[[], float] = lambda: 1.0,
         loaded: LoadedTools | None = None,
     ) -> None:
-        """`density`: true tokens per estimated one, as learnt from the conversation so far."""
         self._profile = profile
         self.tools = tools
-        self._density = density
-        self._references = referenced_tools()
+        self._references = collect_referenced_tools()
         self._loaded = loaded or LoadedTools()
         self._sent: tuple[Json, ...] | None = None
         """The direct tools of the last request; None before the first one."""
-        self._sizes: tuple[tuple[str, ...], float] | None = None
+        self._size: tuple[tuple[str, ...], int] | None = None
         """The system prompt that was measured, and the estimated tokens of it and the tools."""
 
     def use_tools(self, tools: tuple[Json, ...]) -> None:
         """Offer these tools from the next request on, which breaks the prompt cache."""
         self.tools = tools
-        self._sizes = None
+        self._size = None
 
     def build(
         self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
@@ -233,11 +224,11 @@ class ConversationRequests:
             raw_events=profile.raw_events and purpose == "turn",
         )
 
-    def loaded_by(self, messages: Iterable[Message]) -> tuple[Json, ...]:
+    def list_loaded_by(self, messages: Iterable[Message]) -> tuple[Json, ...]:
         """The deferred tools that a request with these messages has."""
         wire = [{"role": m.role, "content": [block_to_wire(block) for block in m.content]} for m in messages]
         direct = {tool["name"] for tool in self.tools}
-        loaded = self._loaded.named(referenced_tools().of(wire))
+        loaded = self._loaded.named(collect_referenced_tools().of(wire))
         return tuple(tool for name, tool in loaded.items() if name not in direct)
 
     @property
@@ -248,13 +239,10 @@ class ConversationRequests:
     def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
         """The tools of a request whose messages refer to these, and those that are deferred in it."""
         loaded = self._loaded
-        if not names and loaded.found_by_api is None:
+        if not names:
             return self.tools, ()
         direct = {tool["name"] for tool in self.tools}
         referenced = {name: tool for name, tool in loaded.named(names).items() if name not in direct}
-        if loaded.found_by_api is not None and loaded.are_deferred(model):
-            every = {**loaded.found_by_api(), **referenced}
-            return with_api_search(self.tools), tuple(every.values())
         if loaded.are_deferred(model):
             return self.tools, tuple(referenced.values())
         return (*self.tools, *referenced.values()), ()
@@ -273,6 +261,6 @@ class ConversationRequests:
     def overhead_tokens(self) -> int:
         """An estimate of what every request carries besides the messages."""
         system = self._profile().system
-        if self._sizes is None or self._sizes[0] is not system:
-            self._sizes = (system, sum(map(text_tokens, system)) + sum(map(schema_tokens, self.tools)))
-        return round(self._sizes[1] * self._density())
+        if self._size is None or self._size[0] is not system:
+            self._size = (system, round(sum(map(text_tokens, system)) + sum(map(schema_tokens, self.tools))))
+        return self._size[1]

@@ -11,16 +11,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import EmitEvent
-from agentcli.agent.toolcalls.call_data import CallResult
+from agentcli.agent.ports import EmitEvent, Prompt
+from agentcli.agent.toolcalls.calls import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
-from agentcli.agent.user_input import Prompt
 from agentcli.context.compact import cut_middle
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import Merge
+from agentcli.core.aio import AbortSignal, Merge
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, unwrapped, user_message
+from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, unwrap_error, user_message
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import CommandFile, ShellPart, SkillFile, expand, fill_arguments, uses_arguments
 from agentcli.tools.base import ToolContext
@@ -106,7 +104,7 @@ class PromptExpansion:
         finally:
             await merged.aclose()
         result = results[0]
-        text = unwrapped(result.block.text)
+        text = unwrap_error(result.block.text)
         if result.outcome == "done" or result.output.is_exit_code:
             self._output = cut_middle(text.rstrip("\n"), OUTPUT_TOKENS)
             return

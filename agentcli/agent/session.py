@@ -9,37 +9,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.attachments.changed_files import ChangedFiles
 from agentcli.agent.attachments.mentions import Mentions
 from agentcli.agent.attachments.state_notes import Composite, UserNotes
 from agentcli.agent.background import BackgroundCommands, Wakes
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog, Delivery
 from agentcli.agent.costs.cache_watch import CacheWatch, Front
-from agentcli.agent.costs.costs import Costs
-from agentcli.agent.costs.spending import Spending
-from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.costs.costs import Costs, Spending
+from agentcli.agent.file_changes import ChangedFiles, FileChanges
 from agentcli.agent.live_files import Configuration, LiveFiles
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import Limits, LoopState
 from agentcli.agent.plugins import Owned, SessionPlugins
-from agentcli.agent.ports import END_SECONDS, Attachments, Collapser, EmitEvent, HookChain, Hooks, Staging
+from agentcli.agent.ports import (
+    END_SECONDS,
+    Attachments,
+    Collapser,
+    EmitEvent,
+    HookChain,
+    Hooks,
+    PromptQueue,
+    Questions,
+    Staging,
+    UserQuestion,
+)
 from agentcli.agent.profile import ConversationRequests, LoadedTools, ModelSettings, Profile, price_of
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.side_call import Summaries
 from agentcli.agent.subagents.agents import AgentList, AgentReports, Agents, lost_agents
 from agentcli.agent.subagents.specs import TASK, AgentSetup
 from agentcli.agent.toolcalls.toolcall import ToolRunner
-from agentcli.agent.user_input import PromptQueue, Questions, UserQuestion
-from agentcli.context.compact import pinned_now
+from agentcli.context.compact import find_pinned
 from agentcli.context.steps import ContextLimits, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import AbortController, Aborted, AbortReason, AbortSignal, cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, seconds_between
 from agentcli.core.messages import Json, Message
@@ -207,17 +215,12 @@ class Session:
         self._plugin_runner: HookRunner | None = None
         """Runs the hooks of plugins; None until there are some."""
         self.requests: ConversationRequests = ConversationRequests(
-            lambda: self.settings.profile,
-            self.registry.schemas(),
-            lambda: self.view.estimator.density,
-            self.loaded_tools,
+            lambda: self.settings.profile, self.registry.schemas(), self.loaded_tools
         )
         spending = Spending(
             self.price,
             lambda: self.view.messages(self.log.messages),
-            lambda: self.view.estimator.density,
             lambda: self.requests.overhead_tokens() + self.view.tokens_of(self.log.messages),
-            (message.id for message in resumed.log),
         )
         self.costs: Costs = Costs(
             self.catalog,
@@ -400,7 +403,7 @@ class Session:
     def _agent_updates(self) -> tuple[Attachments, ...]:
         if self.agent_setup is None or self.own_tools.get(TASK) is None:
             return ()
-        listed = AgentList(self.agents.defined, self.ids, self.view.shown_messages)
+        listed = AgentList(self.agents.defined, self.ids, self.view.list_shown_messages)
         # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
         lost = lost_agents(self.resumed.log) if self.parent is None else ()
         return (listed, AgentReports(lambda: self.agents.background_runs, self.ids, lost))
@@ -494,18 +497,27 @@ class Session:
         at = self.clock.monotonic() - (idle or 0.0)
         boundary = view.edits.boundary(log)
         compacted = next(m is boundary for m in reversed(log) if m is boundary or m is replies[-1])
-        changed = None if compacted else view.changed_since(log, replies[-1].id)
-        watch.resume(replies, self.resumed.last_front, at, compacted=compacted, freed=changed[1] if changed else 0)
+        freed = None if compacted else view.count_freed_since(log, replies[-1].id)
+        watch.resume(replies, self.resumed.last_front, at, compacted=compacted, freed=freed or 0)
         watch.compare_front(self.requests.build((), 1, "turn"))
-        if changed:
+        if freed is not None:
             watch.explain(CHANGED_BEFORE)
 
     # --------------------------------------------------------------------------------------- work beside submissions
 
     def stage_collapses(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
         """Start background summaries of old exchanges, if they may be needed soon; returns at once."""
-        pinned = pinned_now(log, self.pins) if self.pins else frozenset[str]()
+        pinned = find_pinned(log, self.pins) if self.pins else frozenset[str]()
         self.collapser.stage(Staging(self, log, estimate, self.context_limits.usable, pinned), signal)
+
+    async def collect_attachments(self, state: LoopState, signal: AbortSignal) -> Sequence[Message]:
+        """The updates for the model before its next request; empty after an abort."""
+        if not self.attachments.waits and not signal.aborted:
+            # Avoid a task, which costs two iterations of the event loop.
+            return await self.attachments.collect(state)
+        with suppress(Aborted):
+            return await signal.run(self.attachments.collect(state))
+        return ()
 
     async def end_background_work(self) -> None:
         """Cancel the summaries that a submission has begun."""

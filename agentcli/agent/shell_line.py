@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.toolcalls.call_data import paths_of_command
+from agentcli.agent.toolcalls.calls import paths_of_command
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortController, Aborted, AbortReason, AbortSignal, in_thread
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.processes.launch import Launcher
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, Progress
-from agentcli.tools.builtin import name_below
+from agentcli.tools.base import Output, Progress, name_below
 from agentcli.tools.shell.environment import quiet_environment
 
 if TYPE_CHECKING:
@@ -73,11 +71,11 @@ class UserShell:
         if only is not None and not only:
             await self._execute(command, signal, emit)
             return
-        await workspace.before_user_command(command, only)
+        workspace.before_user_command(command, only)
         try:
             await self._execute(command, signal, emit)
         finally:
-            await workspace.after_user_command()
+            workspace.after_user_command()
 
     async def _execute(self, command: str, signal: AbortSignal, emit: EmitEvent) -> None:
         from agentcli.tools.shell.bash import MAX_TIMEOUT_MS, Bash

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.loop_state import PendingSummary
 from agentcli.agent.ports import EmitEvent, PriceOf
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import AbortSignal, cancel_and_wait, start_task
 from agentcli.core.messages import Block, Json, Message, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
@@ -99,7 +98,7 @@ class SideCall:
                             for used in self._usage(answering, item.usage, request.purpose):
                                 await emit(used)
                         case _:
-                            for event in announced(item):
+                            for event in make_announcements(item):
                                 await emit(event)
         finally:
             for used in self._usage(name, unreported, request.purpose):
@@ -109,17 +108,17 @@ class SideCall:
         if usage:
             cost = self._session.price(name, usage)
             yield ev.UsageReported(model=name, usage=usage.alone, cost_usd=cost, purpose=purpose)
-            yield from consulted(name, usage, self._session.price)
+            yield from list_consulted(name, usage, self._session.price)
 
 
-def consulted(answering: str, usage: Usage, price: PriceOf) -> Iterator[ev.UsageReported]:
+def list_consulted(answering: str, usage: Usage, price: PriceOf) -> Iterator[ev.UsageReported]:
     """The usage of models that the server consulted for a response of the model `answering`."""
     for name, used in usage.consulted:
         model = name or answering
         yield ev.UsageReported(model=model, usage=used, cost_usd=price(model, used), purpose="advisor")
 
 
-def announced(item: model.ModelEvent) -> Iterator[ev.Event]:
+def make_announcements(item: model.ModelEvent) -> Iterator[ev.Event]:
     match item:
         case model.Waiting(attempt, most, seconds, failure):
             yield ev.RetryScheduled(

@@ -6,36 +6,147 @@ Its events are recorded before they are shown (`conversation_log.Delivery`). The
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import field, replace
 
 from agentcli.agent.attachments.undo_notes import COMMAND_FAILED
 from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.conversation_log import Delivery
-from agentcli.agent.costs.costs import Account, ask_about_budget
+from agentcli.agent.costs.costs import ask_about_budget, model_usage
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_state import EndReason, Stop
-from agentcli.agent.ports import ask_hooks, hook_message
+from agentcli.agent.ports import ask_hooks, hook_message, prompt_blocks
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
 from agentcli.agent.session import Session
-from agentcli.agent.user_input import prompt_blocks
 from agentcli.context.view import MISSING_RESULT
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortReason
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortController, Aborted, AbortReason, in_thread
 from agentcli.core.errors import AgentError
-from agentcli.core.frozen import frozen
-from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.events import is_of_subagent
+from agentcli.core.frozen import frozen, slotted
+from agentcli.core.ids import Clock
+from agentcli.core.messages import EXPANDED, TYPED, AnswerTracker, Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.core.usage import Totals, Usage
+from agentcli.providers.catalog import Catalog
 
 _REQUEST_SECONDS = 0.05
 """Time until the first request is sent; imports before that would delay it."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
+
+
+_GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
+_NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}
+"""Terminals after which a requested structured output can be missing."""
+_SUBTYPES: Mapping[str, str] = {
+    EndReason.MAX_TURNS.value: "error_max_turns",
+    EndReason.MAX_BUDGET_USD.value: "error_max_budget_usd",
+}
+
+
+@slotted
+class Account:
+    """One per submission; the engine passes it every event before a consumer sees it."""
+
+    clock: Clock
+    wants_structured: bool = False
+    began: float = 0.0
+    usage: Usage = Usage()
+    api_duration_ms: int = 0
+    text: str = ""
+    earlier: str = ""
+    """Text so far of an answer that the next reply continues or extends."""
+    answer: AnswerTracker = field(default_factory=AnswerTracker)
+    denials: list[Json] = field(default_factory=list)
+    ended: ev.LoopEnded | None = None
+    waited: float = 0.0
+    """Seconds during which the user was asked."""
+    asked: float = 0.0
+    """Since when the user is asked, while `questions` are open."""
+    questions: set[str] = field(default_factory=set)
+
+    def take(self, event: ev.Event) -> None:
+        self._take_question(event)
+        match event:
+            case ev.UsageReported():
+                self.usage += event.usage
+                self.api_duration_ms += event.duration_ms
+            case ev.PermissionDenied():
+                denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
+                self.denials.append(denial)
+            case _ if is_of_subagent(event):
+                pass
+            case ev.ReplyStarted():
+                self.text = self.earlier
+            case ev.MessageAppended(message=message) if not message.is_copy:
+                if message.origin is Origin.REPLY:
+                    self.text = self.answer.joined(self.earlier, message.text)
+                self.answer.take(message)
+                self.earlier = self.text if self.answer.unfinished or self.answer.extends else ""
+            case ev.NoticeRaised(code="command") if event.level != "error":
+                self.text = f"{self.text}\n{event.text}" if self.text else event.text
+            case ev.LoopEnded():
+                self.ended = event
+
+    def _take_question(self, event: ev.Event) -> None:
+        was_open = bool(self.questions)
+        match event:
+            case ev.PermissionRequested() | ev.CompactionProposed():
+                self.questions.add(event.request_id)
+            case ev.PermissionResolved():
+                self.questions.discard(event.request_id)
+            case ev.ContextCompacted() | ev.CompactionFailed() | ev.LoopEnded() if not is_of_subagent(event):
+                self.questions.clear()
+            case _:
+                return
+        if self.questions and not was_open:
+            self.asked = self.clock.monotonic()
+        elif was_open and not self.questions:
+            self.waited += self.clock.monotonic() - self.asked
+
+    def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
+        ended = self.ended or ev.LoopEnded(
+            terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run ended unexpectedly."
+        )
+        subtype, is_error = self._verdict(ended)
+        text = self.text
+        if ended.final is not None:
+            text = json.dumps(ended.final, ensure_ascii=False)
+        return ev.Result(
+            subtype=subtype,
+            is_error=is_error,
+            terminal=ended.terminal,
+            text=text,
+            errors=[ended.text or ended.terminal] if is_error else [],
+            turns=ended.turns,
+            duration_ms=int((self.clock.monotonic() - self.began) * 1000),
+            waited_ms=int(self.waited * 1000),
+            api_duration_ms=self.api_duration_ms,
+            usage=self.usage,
+            total_cost_usd=totals.cost_usd,
+            fully_priced=totals.fully_priced,
+            model_usage=model_usage(totals, catalog),
+            permission_denials=self.denials,
+            session_id=session_id,
+            uuid=uuid,
+            stop_reason=ended.stop_reason,
+            api_error_status=ended.status,
+            retryable=ended.retryable,
+            structured_output=ended.final,
+        )
+
+    def _verdict(self, ended: ev.LoopEnded) -> tuple[str, bool]:
+        if self.wants_structured and ended.final is None and ended.terminal in _NO_OUTPUT:
+            return "error_max_structured_output_retries", True
+        if ended.terminal in _GRACEFUL:
+            return "success", False
+        return _SUBTYPES.get(ended.terminal, "error_during_execution"), True
 
 
 @frozen
@@ -76,7 +187,7 @@ class Submission:
         self._account = Account(
             session.clock, session.wants_structured and sends_prompt, began=session.clock.monotonic()
         )
-        self._delivery = Delivery(session, self._account)
+        self._delivery = Delivery(session, self._account.take)
         if work.defined is not None:
             self._delivery.keeps_rights_of = work.defined.definition.origin.label
         self._emit = self._delivery.emit
@@ -150,7 +261,7 @@ class Submission:
         """Prepare the prompt, if there is one, and add it to the log."""
         session, emit = self._session, self._emit
         await self._refresh_files()
-        await emit(self._started())
+        await emit(self._start_event())
         for notice in (*session.take_notices(), *session.live_files.take_problems()):
             await emit(notice)
         for notice in stack.enter_context(self._model_of_definition()):
@@ -346,7 +457,7 @@ class Submission:
             )
         await self._emit(ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text))
 
-    def _started(self) -> ev.SessionStarted:
+    def _start_event(self) -> ev.SessionStarted:
         session = self._session
         profile = session.settings.profile
         return ev.SessionStarted(

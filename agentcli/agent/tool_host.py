@@ -10,25 +10,23 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.ports import EmitEvent
+from agentcli.agent.ports import EmitEvent, Questions
 from agentcli.agent.session import Session
-from agentcli.agent.toolcalls.call_data import CallResult
+from agentcli.agent.toolcalls.calls import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
-from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason
-from agentcli.core.aio import start_task, wait_uncancelled
-from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock, unwrapped
+from agentcli.core.aio import AbortController, AbortReason, start_task, wait_uncancelled
+from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock, unwrap_error
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
-from agentcli.permissions.rules import shown_rule
+from agentcli.permissions.rules import show_rule
 from agentcli.tools.base import Tool
 from agentcli.tools.registry import Registry
 
 ONCE, SESSION, NO = "Allow once", "Allow such calls in this session", "Do not allow"
-_LONGEST_INPUT = 4_000
+_MAX_INPUT = 4_000
 
 
 class SessionToolHost:
@@ -42,11 +40,11 @@ class SessionToolHost:
     def tools(self) -> Sequence[ServedTool]:
         return [
             ServedTool(tool.name, tool.description, tool.input_schema, _only_reads(tool))
-            for tool in _served(self._session.registry)
+            for tool in _filter_served(self._session.registry)
         ]
 
     async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
-        served = _served(self._session.registry)
+        served = _filter_served(self._session.registry)
         if served.get(name) is None:
             text = f"There is no tool called {name[:100]!r}. {served.hint(name)}".rstrip()
             return McpResult((McpContent("text", text=text),), is_error=True)
@@ -89,8 +87,8 @@ class SessionToolHost:
 async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Answer:
     """Let the user of the other program answer a permission question."""
     input = "\n".join(f"{name}: {value}" for name, value in question.input.items())
-    rules = f"\n\n{SESSION}: {', '.join(map(shown_rule, question.suggestions))}" if question.suggestions else ""
-    message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_LONGEST_INPUT]}{rules}")
+    rules = f"\n\n{SESSION}: {', '.join(map(show_rule, question.suggestions))}" if question.suggestions else ""
+    message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_MAX_INPUT]}{rules}")
     choices = (ONCE, SESSION, NO) if question.suggestions else (ONCE, NO)
     chosen = await client.choose(message, choices)
     if chosen == SESSION:
@@ -102,7 +100,7 @@ def _as_result(result: CallResult) -> McpResult:
     parts: list[McpContent] = []
     for block in result.block.content:
         if isinstance(block, TextBlock):
-            parts.append(McpContent("text", text=unwrapped(block.text)))
+            parts.append(McpContent("text", text=unwrap_error(block.text)))
         elif isinstance(block, ImageBlock) and block.source.get("type") == "base64":
             parts.append(McpContent("image", data=block.source["data"], mime_type=block.source["media_type"]))
     return McpResult(tuple(parts), is_error=result.block.is_error)
@@ -116,5 +114,5 @@ def _only_reads(tool: Tool) -> bool:
         return False
 
 
-def _served(registry: Registry) -> Registry:
+def _filter_served(registry: Registry) -> Registry:
     return registry.without(tool.name for tool in registry if getattr(tool, "needs_conversation", False))

@@ -20,11 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.attachments.state_notes import resumed_shells
+from agentcli.agent.attachments.state_notes import resume_shells
 from agentcli.agent.costs.costs import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Collapser, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
@@ -35,7 +34,7 @@ from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.reload import SessionConfiguration
-from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
+from agentcli.assemble.rights import Rights, RightsBuilder
 from agentcli.assemble.sessions import AttachmentsBuilder, OpenedSession, SessionBuilder, skill_listing
 from agentcli.assemble.subagents import SubagentBuilder, as_agent
 from agentcli.config.settings import Settings
@@ -46,8 +45,7 @@ from agentcli.core.permission import PermissionMode, mode_label
 from agentcli.core.processes.launch import Launcher
 from agentcli.core.text.format import plural
 from agentcli.core.text.plaintext import plain_line
-from agentcli.permissions.late_policy import LatePolicy
-from agentcli.workspace.base import Workspace
+from agentcli.permissions.policy import Policy
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -80,16 +78,15 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     earlier = earlier_rights(session.shown_rights)
-    configuration = SessionConfiguration(env, definitions, rights.registry, _wrapper(env))
+    plans = earlier.mode == PermissionMode.PLAN.value
+    configuration = SessionConfiguration(env, definitions, rights.registry)
     permissions = _permissions(env, session, parts, rights, configuration, earlier)
-    shells = resumed_shells(session.log, session.background)
+    shells = resume_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
     skills = skill_listing(env, session, definitions, permissions, rights.registry)
-    given = options.extensions
-    collapser = collapser_for(env.settings, session.view) if type(given.collapser) is Collapser else given.collapser
-    workspace = sessions.workspace(session) if type(given.workspace) is Workspace else given.workspace
+    collapser = collapser_for(env.settings, session.view)
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
     servers = servers_for(env)
@@ -97,7 +94,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
         log=tuple(session.log),
         history=session.history,
         earlier_part=session.earlier,
-        mode=(earlier.mode or _unrecorded_mode(env), earlier.returns_to if earlier.plans else ""),
+        mode=(earlier.mode or _default_mode(env), earlier.returns_to if plans else ""),
         last_reply_at=session.last_reply_at,
         last_front=session.front,
         totals=totals_from(session.spent),
@@ -115,8 +112,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             interactive=options.interactive,
             hooks=configuration.hooks,
             collapser=collapser,
-            attachments=builder.attachments(permissions, shells, system, skills, given.attachments),
-            workspace=workspace,
+            attachments=builder.attachments(permissions, shells, system, skills),
+            workspace=sessions.workspace(session),
             view=session.view,
             pins=set(session.pinned),
             resumed=resumed,
@@ -158,18 +155,18 @@ def _permissions(
     if env.options.interactive and session.log:
         is_elsewhere = session.began_in != str(env.cwd)
         if env.options.permission_mode is None:
-            mode = restored_mode(earlier.mode, mode, rights, is_elsewhere=is_elsewhere)
-        before_plan = restored_mode(earlier.returns_to, before_plan, rights, is_elsewhere=is_elsewhere)
+            mode = restore_mode(earlier.mode, mode, rights, is_elsewhere=is_elsewhere)
+        before_plan = restore_mode(earlier.returns_to, before_plan, rights, is_elsewhere=is_elsewhere)
     policy = rights.policy.with_mode(mode)
     permissions = LivePermissions(policy, parts.rule_keeper(), reread=configuration.policy, before_plan=before_plan)
     is_restored = mode is not rights.policy.mode
     lost = _lost_rules(earlier.rules, policy)
-    if env.options.interactive and (text := resumed_rights_notice(earlier.mode, lost, mode, is_restored=is_restored)):
+    if env.options.interactive and (text := describe_resumed_rights(earlier.mode, lost, mode, is_restored=is_restored)):
         env.notices.append(NoticeRaised(text=text, level="info", code="resumed_rights"))
     return permissions
 
 
-def _unrecorded_mode(env: Environment) -> str:
+def _default_mode(env: Environment) -> str:
     """The mode of a session whose file has none: default, or "" if the settings would resume it in another mode."""
     mode = PermissionMode.DEFAULT.value
     return mode if env.settings.text("permissions.defaultMode") in ("", mode) else ""
@@ -179,15 +176,6 @@ def _shell_folder(session: OpenedSession, env: Environment) -> Path:
     """Last directory of Bash, or the project's root if that directory is now outside the working directories."""
     last = Path(session.directory) if session.directory else env.cwd
     return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
-
-
-def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:
-    """Adds hooks that require structured output, if requested."""
-    if env.options.json_schema is None:
-        return lambda hooks: hooks
-    from agentcli.agent.ports import RequireOutput
-
-    return lambda hooks: HookChain((hooks, RequireOutput(STRUCTURED_OUTPUT)))
 
 
 def settings_for(options: Options) -> Settings:
@@ -209,7 +197,7 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
 
 _RESTORED = frozenset(mode.value for mode in PermissionMode if mode is not PermissionMode.BYPASS)
 _RESTORED_ANYWHERE = _RESTORED - {PermissionMode.ACCEPT_EDITS.value, PermissionMode.AUTO.value}
-_MOST_NAMED_RULES = 3
+_MAX_NAMED_RULES = 3
 MARKER = "auto-mode-offered"
 OFFER = (
     "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
@@ -246,10 +234,6 @@ class EarlierRights:
     rules: tuple[str, ...]
     """Rules that were added for the session only."""
 
-    @property
-    def plans(self) -> bool:
-        return self.mode == PermissionMode.PLAN.value
-
 
 def earlier_rights(history: Iterable[ev.Event]) -> EarlierRights:
     mode, returns_to, rules = "", "", dict[str, None]()
@@ -265,16 +249,16 @@ def earlier_rights(history: Iterable[ev.Event]) -> EarlierRights:
     return EarlierRights(mode, returns_to, tuple(rules))
 
 
-def _lost_rules(rules: Sequence[str], policy: LatePolicy) -> list[str]:
+def _lost_rules(rules: Sequence[str], policy: Policy) -> list[str]:
     """The rules of the earlier session that no rule of a file or flag replaces."""
     if not rules:
         return []
-    from agentcli.permissions.rules import allows_what, shown_rule
+    from agentcli.permissions.rules import allows_what, show_rule
 
-    return [shown_rule(rule) for rule in rules if not allows_what(rule, policy.allow)]
+    return [show_rule(rule) for rule in rules if not allows_what(rule, policy.allow)]
 
 
-def restored_mode(
+def restore_mode(
     earlier: str, otherwise: PermissionMode, rights: Rights, *, is_elsewhere: bool = False
 ) -> PermissionMode:
     """The mode in which a resumed session continues: the earlier one, except bypass, which only a flag or a setting can
@@ -287,18 +271,18 @@ def restored_mode(
     return PermissionMode(earlier)
 
 
-def resumed_rights_notice(earlier: str, rules: Sequence[str], mode: PermissionMode, *, is_restored: bool) -> str:
+def describe_resumed_rights(earlier: str, rules: Sequence[str], mode: PermissionMode, *, is_restored: bool) -> str:
     """Notice about the earlier rights that are restored and those that are not; "" if nothing changed."""
     parts = [f"Permission mode {mode.label} is restored from the earlier session."] if is_restored else []
     lost = [f"mode {mode_label(earlier)}"] if earlier not in ("", mode.value) else []
-    lost += [f"{plural(len(rules), 'session rule')} {_named(rules)}"] if rules else []
+    lost += [f"{plural(len(rules), 'session rule')} {_name_rules(rules)}"] if rules else []
     if lost:
         now = "" if is_restored else f" The mode is now {mode.label}."
         parts.append(f"Not restored from the earlier session: {' and '.join(lost)}.{now}")
     return " ".join(parts)
 
 
-def _named(rules: Sequence[str]) -> str:
-    more = len(rules) - _MOST_NAMED_RULES
-    named = ", ".join(plain_line(rule, 60) for rule in rules[:_MOST_NAMED_RULES])
+def _name_rules(rules: Sequence[str]) -> str:
+    more = len(rules) - _MAX_NAMED_RULES
+    named = ", ".join(plain_line(rule, 60) for rule in rules[:_MAX_NAMED_RULES])
     return f"{named} and {more} more" if more > 0 else named

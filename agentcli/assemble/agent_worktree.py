@@ -13,8 +13,8 @@ from agentcli.agent.subagents.shared import AgentPermissions
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder
-from agentcli.assemble.worktrees import ProjectWorktrees, moved_rule
-from agentcli.permissions.late_policy import LatePolicy
+from agentcli.assemble.worktrees import ProjectWorktrees, move_rule
+from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import Rule
 
 _git = Lock()
@@ -31,7 +31,7 @@ class AgentPlace:
         try:
             self.env = Environment(replace(session.options, cwd=self._worktree.inside(session.cwd)))
             self.sessions = SessionBuilder(self.env)
-            moved = partial(moved_rule, worktree=self._worktree, home=session.home)
+            moved = partial(move_rule, worktree=self._worktree, home=session.home)
             # The worktree lacks the user's local settings, and its files have other paths.
             rights = RightsBuilder(self.env, deny=map(moved, permissions.policy.deny)).build(results_dir)
         except BaseException:
@@ -59,13 +59,13 @@ class PlacePermissions(AgentPermissions):
     """Permissions in a worktree: rules of the session, folders and sandbox of the worktree. A rule that matches a file
     of the project also matches its copy."""
 
-    def __init__(self, session: LivePermissions, place: LatePolicy, moved: Callable[[Rule], Rule]) -> None:
+    def __init__(self, session: LivePermissions, place: Policy, moved: Callable[[Rule], Rule]) -> None:
         super().__init__(session)
         self._place = place
         self._moved = moved
 
     @property
-    def policy(self) -> LatePolicy:
+    def policy(self) -> Policy:
         shared, place = self._of_session.policy, self._place
         deny = tuple(dict.fromkeys((*shared.deny, *map(self._moved, shared.deny), *place.deny)))
         return replace(
@@ -77,5 +77,5 @@ class PlacePermissions(AgentPermissions):
             # The running sandbox does not hide files that a newer rule denies.
             hidden_from_commands=place.hidden_from_commands
             if {self._moved(rule) for rule in shared.deny} <= set(place.deny)
-            else LatePolicy().hidden_from_commands,
+            else Policy().hidden_from_commands,
         )

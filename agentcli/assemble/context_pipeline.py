@@ -6,17 +6,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.agent.context.collapse import ConversationCollapse
+from agentcli.agent.context.collapse import Collapse, ConversationCollapse, Thresholds
 from agentcli.agent.plugins import SessionPlugins, plugin_steps
 from agentcli.agent.ports import Collapser
 from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import Settings
-from agentcli.context.budget import ToolResultBudget
-from agentcli.context.collapse import Collapse, Thresholds
-from agentcli.context.old_results import ClearableTools, Microcompact, Snip
+from agentcli.context.old_results import ClearableTools, Microcompact, Snip, ToolResultBudget
 from agentcli.context.steps import ContextStep, Pipeline
 from agentcli.context.view import ContextView
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.access import read_bounded
 from agentcli.tools.registry import builtin_traits
 
 
@@ -24,7 +22,7 @@ def pipeline_for(
     settings: Settings, results_dir: Path | None, collapser: Collapser, plugins: SessionPlugins | None = None
 ) -> Pipeline:
     """The steps in their strict order. A setting `context.NAME` switches the step of that name off."""
-    steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact(clearable_tools())]
+    steps: list[ContextStep] = [ToolResultBudget(_save_in(results_dir)), Snip(), Microcompact(clearable_tools())]
     if isinstance(collapser, ConversationCollapse):
         steps.append(collapser.step)
     switches = {step.name: f"context.{step.name}" for step in steps}
@@ -45,7 +43,7 @@ def collapser_for(settings: Settings, view: ContextView) -> Collapser:
     return ConversationCollapse(view, Collapse(Thresholds().before(compacted_at)))
 
 
-def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:
+def _save_in(folder: Path | None) -> Callable[[str, str], str | None]:
     """A function that saves a tool result in `folder` and returns its path; None if it cannot be saved."""
 
     def save(name: str, text: str) -> str | None:

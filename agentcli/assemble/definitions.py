@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from agentcli.agent.attachments.skills import had_skill_tool
 from agentcli.agent.costs.cache_watch import Front
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.core.messages import Message
 from agentcli.definitions.library import DefinitionPlaces, Library
-from agentcli.sandbox.secrets import EMPTY, closed_at_home
+from agentcli.sandbox.secrets import EMPTY, list_closed_at_home
 from agentcli.tools.skill import NAME as SKILL
 
 
@@ -49,19 +48,11 @@ class SessionSkills:
         return tuple(one.path for one in folders if one.scope != "project" and one.path.is_dir())
 
     def _find_folders(self) -> Iterator[Path]:
-        root = os.path.realpath(trust_root(self.library.places.cwd))
-        parents: dict[Path, str] = {}
+        root = real_path(trust_root(self.library.places.cwd))
         for skill in self.library.skills.values():
-            folder = skill.folder
-            if folder.is_symlink():
-                real = os.path.realpath(folder)
-            else:
-                # Resolve each parent once: resolving many whole paths is slow.
-                above = parents.get(folder.parent) or os.path.realpath(folder.parent)
-                parents[folder.parent] = above
-                real = f"{above}/{folder.name}"
-            if skill.origin.scope != "project" or Path(real).is_relative_to(root):
-                yield Path(real)
+            folder = Path(real_path(skill.folder))
+            if skill.origin.scope != "project" or folder.is_relative_to(root):
+                yield folder
 
 
 def definition_places(env: Environment) -> DefinitionPlaces:
@@ -76,5 +67,7 @@ def definition_places(env: Environment) -> DefinitionPlaces:
         home=env.home if uses_user else None,
         trusted=uses_project and (options.trust or state.usable),
         trusted_digests=None if options.trust else state.digests(),
-        masked=() if home is None else (*closed_at_home(home, env.working_dirs), *(f"{home}/{name}" for name in EMPTY)),
+        masked=()
+        if home is None
+        else (*list_closed_at_home(home, env.working_dirs), *(f"{home}/{name}" for name in EMPTY)),
     )

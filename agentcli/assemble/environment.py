@@ -13,7 +13,7 @@ from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.core.processes.own_programs import folders_named
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import unique_project_key
@@ -60,11 +60,6 @@ class Environment:
         return self.options.trust or self.trust.state(self.cwd).trusted
 
     @property
-    def can_ask(self) -> bool:
-        """Whether the model's questions can be answered, by the user or by the caller's hooks."""
-        return self.options.interactive or self.options.extensions.hooks.configured
-
-    @property
     def writable_dirs(self) -> tuple[Path, ...]:
         """Folders to which tools and sandboxed commands may write. agentcli never starts programs from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
@@ -78,7 +73,7 @@ class Environment:
             return None
         return memory_folder(self.paths.state_dir, self.cwd) if self.settings.boolean("memory") else None
 
-    def shown_path(self, label: str) -> str:
+    def show_path(self, label: str) -> str:
         """A path relative to the project or, with `~/`, to the home folder."""
         for folder, prefix in ((trust_root(self.cwd), ""), (self.home, "~/")):
             if folder is not None and label.startswith(f"{folder}/"):

@@ -14,45 +14,50 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import HookChain, Hooks
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.rights import command_environment
+from agentcli.assemble.rights import STRUCTURED_OUTPUT, command_environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.trust_effects import named_paths
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.files.access import Unread, read_bounded
 
 if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
 
-_CLAUDE_SETTINGS = (("local", ".claude/settings.local.json"), ("project", ".claude/settings.json"))
 _SETTINGS = ("settings.json", "settings.local.json")
 UNTRUSTED = "this folder is not trusted; /trust reviews it"
 
 
-def hooks_for(env: Environment, rules: Sequence[HookRule]) -> Hooks:
-    """The caller's hooks and these rules. Without rules, nothing more is imported."""
-    inner = env.options.extensions.hooks
-    if not rules:
-        return inner
-    from agentcli.agent.configured_hooks import ConfiguredHooks
-    from agentcli.core.processes.own_programs import user_environment
-    from agentcli.hooks.runner import HookPlace, HookRunner
+def hooks_for(env: Environment, rules: Sequence[HookRule]) -> HookChain:
+    """Hooks that run these rules, and that require structured output if the caller wants it."""
+    sources: list[Hooks] = []
+    if rules:
+        from agentcli.agent.configured_hooks import ConfiguredHooks
+        from agentcli.core.processes.own_programs import user_environment
+        from agentcli.hooks.runner import HookPlace, HookRunner
 
-    root = trust_root(env.cwd)
-    environ = user_environment(command_environment(env)[1], env.writable_dirs)
-    runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, TrustWatch(env).problem)
-    return HookChain((inner, ConfiguredHooks(runner)))
+        place = HookPlace(trust_root(env.cwd), user_environment(command_environment(env)[1], env.writable_dirs))
+        runner = HookRunner(rules, place, env.options.ids, env.options.clock, TrustWatch(env).problem)
+        sources.append(ConfiguredHooks(runner))
+    if env.options.json_schema is not None:
+        from agentcli.agent.configured_hooks import RequireOutput
+
+        sources.append(RequireOutput(STRUCTURED_OUTPUT))
+    return HookChain(sources)
 
 
 def hook_rules(env: Environment) -> list[HookRule]:
     """The configured hooks that may run, in the order in which their contexts are added: the caller's, then by layer,
     the strongest first."""
-    rules = _checked(env.options.hooks)
+    rules = _check(env.options.hooks)
     for value, source in env.settings.each("hooks"):
-        rules += _parsed(env, value, source.label, source.layer.in_repository)
+        rules += _parse(env, value, source.label, source.layer.in_repository)
     if env.settings.boolean("claudeHooks"):
-        for path, in_repository in _claude_files(env):
+        for path, layer in _claude_files(env):
+            if env.options.setting_sources is not None and layer not in env.options.setting_sources:
+                continue
+            in_repository = layer != "user"
             raw = read_bounded(path, SIZE_LIMIT)
             # Most such files have no hooks and need not be parsed.
             if isinstance(raw, Unread) or b'"hooks"' not in raw:
@@ -66,7 +71,7 @@ def hook_rules(env: Environment) -> list[HookRule]:
             elif in_repository and not _is_trusted(env, path, raw):
                 env.warn(f"{path}: its hooks are off, because this folder is not trusted. /trust reviews it.", "hooks")
             else:
-                rules += _parsed(env, value, str(path), in_repository)
+                rules += _parse(env, value, str(path), in_repository)
     return rules
 
 
@@ -74,16 +79,14 @@ def inactive_hooks(env: Environment, active: Sequence[HookRule]) -> Iterator[tup
     """Hooks that are configured but do not run, each with the reason. `active`: those that do. Blocking."""
     from agentcli.hooks.rules import parse_hooks
 
-    user = env.home / ".claude" / "settings.json" if env.home is not None else None
-    folder, root = project_folder(env.cwd), trust_root(env.cwd)
+    folder = project_folder(env.cwd)
     own = [(folder / "settings.local.json", "local", ""), (folder / "settings.json", "project", "")]
     off = "" if env.settings.boolean("claudeHooks") else "the setting claudeHooks is off"
-    foreign = [(root / name, layer, off) for layer, name in _CLAUDE_SETTINGS if root / name != user]
-    foreign += [] if user is None else [(user, "user", off)]
+    foreign = [(path, layer, off) for path, layer in _claude_files(env)]
     used = {rule.source for rule in active}
     sources = env.options.setting_sources
     for path, layer, problem in (*own, *foreign):
-        raw, shown = read_bounded(path, SIZE_LIMIT), env.shown_path(str(path))
+        raw, shown = read_bounded(path, SIZE_LIMIT), env.show_path(str(path))
         if isinstance(raw, Unread) or b'"hooks"' not in raw or shown in used:
             continue
         if sources is not None and layer not in sources:
@@ -96,7 +99,7 @@ def inactive_hooks(env: Environment, active: Sequence[HookRule]) -> Iterator[tup
                 yield rule, problem
 
 
-def _checked(rules: tuple[HookRule, ...]) -> list[HookRule]:
+def _check(rules: tuple[HookRule, ...]) -> list[HookRule]:
     if rules:
         from agentcli.hooks.rules import problem_of
 
@@ -106,25 +109,23 @@ def _checked(rules: tuple[HookRule, ...]) -> list[HookRule]:
     return list(rules)
 
 
-def _parsed(env: Environment, value: dict[str, object], label: str, in_repository: bool) -> list[HookRule]:
+def _parse(env: Environment, value: dict[str, object], label: str, in_repository: bool) -> list[HookRule]:
     from agentcli.hooks.rules import parse_hooks
 
-    shown = env.shown_path(label)
+    shown = env.show_path(label)
     rules, problems = parse_hooks(value, shown, in_repository=in_repository)
     for problem in problems:
         env.warn(problem, "hooks")
     return rules
 
 
-def _claude_files(env: Environment) -> Iterator[tuple[Path, bool]]:
-    sources = env.options.setting_sources
-    user = env.home / ".claude" / "settings.json" if env.home is not None else None
-    for layer, name in _CLAUDE_SETTINGS:
-        path = trust_root(env.cwd) / name
-        if (sources is None or layer in sources) and path != user:
-            yield path, True
-    if user is not None and (sources is None or "user" in sources):
-        yield user, False
+def _claude_files(env: Environment) -> list[tuple[Path, str]]:
+    """The settings files of the common ecosystem with their layers. The user's own counts as nothing else."""
+    folder = trust_root(env.cwd) / ".claude"
+    layers = {folder / "settings.local.json": "local", folder / "settings.json": "project"}
+    if env.home is not None:
+        layers[env.home / ".claude" / "settings.json"] = "user"
+    return list(layers.items())
 
 
 def _is_trusted(env: Environment, path: Path, raw: bytes) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agentcli.providers.listing import KeyCheck
     from agentcli.providers.local_servers import LocalServer, Program
 
-_LONGEST_KEY = 8_192
+_MAX_KEY = 8_192
 
 
 @frozen
@@ -91,7 +91,7 @@ class Login:
             return False
         return True
 
-    def unused_reason(self, address: EndpointAddress) -> str:
+    def explain_unused(self, address: EndpointAddress) -> str:
         """Why a key stored for this address would not be used, as `because …`; empty if it would."""
         models = self._models()
         if models.needs_no_key:
@@ -125,7 +125,7 @@ class Login:
         """Delete the key of an address; False if there was none. Raises `CredentialError`."""
         return key_store(Environment(self._options)).forget(bound_to(address.url))
 
-    def kept_addresses(self) -> tuple[str, ...]:
+    def list_kept_addresses(self) -> tuple[str, ...]:
         return key_store(Environment(self._options)).addresses()
 
     def use(self, address: EndpointAddress, model: str | None = None) -> str:
@@ -161,7 +161,7 @@ def tidy_key(text: str) -> str:
     key = text.removeprefix("\x1b[200~").strip().removesuffix("\x1b[201~").strip()
     if len(key) >= 2 and key[0] == key[-1] and key[0] in "'\"":
         key = key[1:-1]
-    if key and (not is_key(key) or len(key) > _LONGEST_KEY):
+    if key and (not is_key(key) or len(key) > _MAX_KEY):
         raise UsageError("This is not a key. Copy only the key: one word without spaces or line breaks.")
     return key
 

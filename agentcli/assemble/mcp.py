@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = ".mcp.json"
 NOTICE_CODE = "mcp"
-_LONGEST_MS = 86_400_000
+_MAX_MILLISECONDS = 86_400_000
 _LAYERS: dict[Layer, ServerSource] = {
     Layer.MANAGED: "flag",
     Layer.FLAGS: "flag",
@@ -65,7 +65,7 @@ def servers_for(env: Environment) -> McpServers | None:
     if not found.configs:
         return None
     if found.unapproved:
-        env.warn(unapproved_notice(found.unapproved), NOTICE_CODE)
+        env.warn(describe_unapproved(found.unapproved), NOTICE_CODE)
     from agentcli.agent.mcp.requests import SessionRequests
 
     budget = env.settings.number("mcp.samplingBudgetUsd")
@@ -81,7 +81,7 @@ def server_tool_limits(env: Environment, recorded: Sequence[Json] = ()) -> Serve
         SearchMode,
         ServerToolLimits,
         ServerToolSettings,
-        matching_any,
+        match_any,
     )
 
     direct = env.settings.integer("mcp.directTokens")
@@ -95,7 +95,7 @@ def server_tool_limits(env: Environment, recorded: Sequence[Json] = ()) -> Serve
         # `--tools` chooses built-in tools; those of servers only if it names some.
         named = tuple(name for name in env.options.tools if name.startswith("mcp__")) or None
     limits = ServerToolLimits(settings, recorded=tuple(recorded))
-    return limits if named is None else replace(limits, allows=matching_any(named))
+    return limits if named is None else replace(limits, allows=match_any(named))
 
 
 def make_servers(env: Environment, found: FoundServers, requests: ServerRequests) -> McpServers:
@@ -124,7 +124,7 @@ def _seconds(env: Environment, variable: str, usual: float) -> float:
     text = env.environ.get(variable, "")
     if not text:
         return usual
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= _LONGEST_MS):
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= _MAX_MILLISECONDS):
         env.warn(f"{variable} must be a number of milliseconds, at most a day; it is ignored.", NOTICE_CODE)
         return usual
     return int(text) / 1000
@@ -145,7 +145,7 @@ def find_servers(env: Environment) -> FoundServers:
     return FoundServers(tuple(chosen.values()), tuple(hidden), unapproved, tuple(problems))
 
 
-def unapproved_notice(names: frozenset[str]) -> str:
+def describe_unapproved(names: frozenset[str]) -> str:
     shown = ", ".join(sorted(names))
     return f"MCP servers of this project wait for approval: {shown}. /trust reviews and starts them, or use --trust."
 
@@ -174,7 +174,7 @@ def _of_files(env: Environment, problems: list[str]) -> Iterator[tuple[ServerCon
         if source.layer in (Layer.PROJECT, Layer.USER) and not project_done:
             project_done = True
             yield _of_project(env, problems)
-        yield _parsed(env, value, _LAYERS[source.layer], source.label, problems).configs
+        yield _parse(env, value, _LAYERS[source.layer], source.label, problems).configs
     if not project_done:
         yield _of_project(env, problems)
 
@@ -192,7 +192,7 @@ def _of_project(env: Environment, problems: list[str]) -> tuple[ServerConfig, ..
         return ()
     if not document.values.get("mcpServers"):
         return ()
-    return _parsed(env, document.values["mcpServers"], "project", PROJECT_FILE, problems).configs
+    return _parse(env, document.values["mcpServers"], "project", PROJECT_FILE, problems).configs
 
 
 def _of_flag(env: Environment, text: str, problems: list[str]) -> tuple[ServerConfig, ...]:
@@ -209,16 +209,16 @@ def _of_flag(env: Environment, text: str, problems: list[str]) -> tuple[ServerCo
         raise UsageError(document.problems[0].text)
     if not isinstance(document.values.get("mcpServers"), dict):
         raise UsageError(f'{origin}: expected {{"mcpServers": {{…}}}}.')
-    parsed = _parsed(env, document.values["mcpServers"], "flag", origin, problems)
+    parsed = _parse(env, document.values["mcpServers"], "flag", origin, problems)
     invalid = [problem for problem in parsed.problems if problem.server and not problem.unsupported]
     if invalid:
         raise UsageError(invalid[0].reason)
     return parsed.configs
 
 
-def _parsed(env: Environment, value: object, source: ServerSource, origin: str, problems: list[str]) -> ParsedServers:
+def _parse(env: Environment, value: object, source: ServerSource, origin: str, problems: list[str]) -> ParsedServers:
     from agentcli.mcp.configuration import parse_servers
 
-    parsed = parse_servers(value, source, env.shown_path(origin), env.environ)
+    parsed = parse_servers(value, source, env.show_path(origin), env.environ)
     problems += [problem.text for problem in parsed.problems]
     return parsed

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 from agentcli.agent.costs.cache_watch import Front
 from agentcli.agent.profile import Bounds, Profile, Tuning
-from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
+from agentcli.agent.toolcalls.calls import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
+from agentcli.providers.body import MIN_THINKING_BUDGET, thinking_budget
 from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort, no_fast_mode
-from agentcli.providers.requests.body import MIN_THINKING_BUDGET, thinking_budget
 
 if TYPE_CHECKING:
     from agentcli.agent.plugins import SessionPlugins
@@ -39,15 +39,15 @@ class ModelBuilder:
         """The model and its parameters. `last_model`, `last`: of a resumed session's last request, whose model, effort,
         thinking and speed are used unless the settings say otherwise."""
         options, settings = self._env.options, self._env.settings
-        info = self._env.catalog.get(self._checked(settings.text("model") or last_model or DEFAULT_MODEL))
+        info = self._env.catalog.get(self._check(settings.text("model") or last_model or DEFAULT_MODEL))
         last = last or Front("")
         effort = self._effort(settings.text("effort") or last.effort, info.id)
         return Profile(
             model=info.id,
-            small_model=self._checked(settings.text("smallModel") or small_model_for(info)),
-            fallback_models=tuple(map(self._checked, settings.texts("fallbackModels"))),
+            small_model=self._check(settings.text("smallModel") or small_model_for(info)),
+            fallback_models=tuple(map(self._check, settings.texts("fallbackModels"))),
             effort=effort,
-            thinking=self._thinking(info, last.thinking),
+            thinking=self._choose_thinking(info, last.thinking),
             fast=self._fast(info, last.fast),
             advisor=self._advisor(info),
             output_cap=settings.integer("maxOutputTokens") or 8_192,
@@ -56,13 +56,13 @@ class ModelBuilder:
             raw_events=options.raw_events,
         )
 
-    def _checked(self, model: str) -> str:
+    def _check(self, model: str) -> str:
         """The id of a chosen model. Raises `UsageError`."""
         if problem := self._env.catalog.refusal(model):
             raise UsageError(problem)
         return self._env.catalog.resolve(model)
 
-    def _thinking(self, info: ModelInfo, last: Thinking) -> Thinking:
+    def _choose_thinking(self, info: ModelInfo, last: Thinking) -> Thinking:
         chosen, budget = self._env.settings.text("thinking"), self._env.settings.integer("maxThinkingTokens")
         mode = cast(ThinkingMode, chosen or "adaptive")
         if budget == 0:
@@ -109,7 +109,7 @@ class ModelBuilder:
         wanted = self._env.settings.text("advisorModel")
         if not wanted:
             return ""
-        advisor, platform = self._checked(wanted), self._env.settings.text("platform") or "anthropic"
+        advisor, platform = self._check(wanted), self._env.settings.text("platform") or "anthropic"
         if platform != "anthropic":
             self._env.warn(f"The advisor {advisor} is not used: {platform} does not have it.", "model")
             return ""
@@ -173,8 +173,7 @@ class ModelBuilder:
         return self._messages_provider(transport, credentials), key_source, problem
 
     def _messages_provider(self, transport: Transport, credentials: Credentials | None) -> Provider:
-        from agentcli.providers.provider import MessagesProvider
-        from agentcli.providers.retry import RetryPolicy, Timeouts
+        from agentcli.providers.provider import MessagesProvider, RetryPolicy, Timeouts
 
         settings = self._env.settings
         policy, timeouts = RetryPolicy(), Timeouts()
@@ -221,9 +220,9 @@ class ModelBuilder:
         """Reader of context windows from the server; None if the `contextWindow` setting applies to all models."""
         if credentials is None or self._env.settings.integer("contextWindow") is not None:
             return None
-        from agentcli.providers.listing import ContextWindows, listing_at
+        from agentcli.providers.listing import ContextWindows, look_up_at
 
-        return ContextWindows(self._env.catalog, listing_at(credentials))
+        return ContextWindows(self._env.catalog, look_up_at(credentials))
 
     @property
     def needs_no_key(self) -> str:
@@ -266,7 +265,7 @@ class ModelBuilder:
         settings = self._env.settings
         platform = settings.text("platform") or "anthropic"
         if self._is_scripted:
-            return self._scripted(), "none", None
+            return self._load_script(), "none", None
         credentials = self.credentials() if platform == "anthropic" else None
         source = platform if credentials is None else credentials.source
         if credentials is None or settings.text("provider") == "sdk":
@@ -277,7 +276,7 @@ class ModelBuilder:
 
         return WireTransport(credentials), source, credentials
 
-    def _scripted(self) -> Transport:
+    def _load_script(self) -> Transport:
         from agentcli.providers.script import Script, ScriptedTransport
 
         name = self._env.environ.get(SCRIPT_VARIABLE)

@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.ports import Extensions
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.messages import Json
@@ -101,7 +100,6 @@ class Options:
     """Custom provider; None: chosen by the settings."""
     hooks: tuple[HookRule, ...] = ()
     """Hooks besides those of the settings; their actions may be Python functions."""
-    extensions: Extensions = field(default_factory=Extensions)
     ids: Ids = field(default_factory=RandomIds)
     clock: Clock = field(default_factory=SystemClock)
 

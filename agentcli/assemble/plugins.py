@@ -45,7 +45,7 @@ def plugin_places(env: Environment) -> PluginPlaces:
     options, sources = env.options, env.options.setting_sources
     uses_user = sources is None or "user" in sources
 
-    def trusted_digests() -> Mapping[str, str] | None:
+    def read_trusted_digests() -> Mapping[str, str] | None:
         if options.trust:
             return None
         state = env.trust.state(env.cwd)
@@ -57,7 +57,7 @@ def plugin_places(env: Environment) -> PluginPlaces:
         config_dir=env.paths.config_dir if uses_user else None,
         home=env.home,
         uses_project=sources is None or "project" in sources,
-        trusted_digests=trusted_digests,
+        trusted_digests=read_trusted_digests,
         trust_file=None if env.paths.state_dir is None else Path(env.paths.state_dir, "trust.json"),
         packages=uses_user,
     )

@@ -10,16 +10,15 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.live_files import Inactive, Reloaded
-from agentcli.agent.ports import Hooks
 from agentcli.assemble.definitions import definition_places
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import UNTRUSTED, hook_rules, hooks_for, inactive_hooks
-from agentcli.assemble.mcp import change_notice, find_servers, server_tool_limits, servers_for, unapproved_notice
+from agentcli.assemble.mcp import change_notice, describe_unapproved, find_servers, server_tool_limits, servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.rights import RightsBuilder, command_environment
 from agentcli.config.files import read_document
@@ -30,7 +29,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.library import Library
-from agentcli.permissions.late_policy import LatePolicy
+from agentcli.permissions.policy import Policy
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
@@ -53,18 +52,15 @@ _MAX_NAMED = 8
 class SessionConfiguration:
     """Implements `Configuration` of `agent/live_files.py`."""
 
-    def __init__(
-        self, env: Environment, definitions: Library, registry: Registry, wrap: Callable[[Hooks], Hooks]
-    ) -> None:
-        """`env`: the environment that the session began with. `wrap`: adds what all its hooks are wrapped in."""
+    def __init__(self, env: Environment, definitions: Library, registry: Registry) -> None:
+        """`env`: the environment that the session began with."""
         self._env = self._first = env
         self._definitions = definitions
         self._registry = registry
-        self._wrap = wrap
         self._files = tuple(_files(env))
         self._seen = self._signature()
         self._rules = hook_rules(env)
-        self.hooks = wrap(hooks_for(env, self._rules))
+        self.hooks = hooks_for(env, self._rules)
         """The hooks to begin with."""
 
     def paths(self) -> Sequence[str]:
@@ -80,7 +76,7 @@ class SessionConfiguration:
         """The session's environment with all files read again. Raises `UsageError` for invalid flags."""
         return Environment(replace(self._first.options, cwd=self._first.cwd), self._first.documents)
 
-    def policy(self) -> LatePolicy:
+    def policy(self) -> Policy:
         """The rules of the files as they are now."""
         return RightsBuilder(self.environment()).policy(self._registry)
 
@@ -97,7 +93,7 @@ class SessionConfiguration:
         known = {notice.text for notice in before.notices}
         needs_trust = env.trust_state.needs_answer and not env.options.trust
         if needs_trust and env.trust_state != before.trust_state:
-            notices.append(NoticeRaised(text=_untrusted_notice(env), level="warning", code=CODE))
+            notices.append(NoticeRaised(text=_describe_untrusted(env), level="warning", code=CODE))
         # Notes about trust are replaced by the one above.
         new = [notice for notice in env.notices if notice.text not in known]
         notices += [notice for notice in new if not (needs_trust and notice.level == "info")]
@@ -107,7 +103,7 @@ class SessionConfiguration:
         self._env, self._rules = env, rules
         passed, environ = command_environment(env)
         return Reloaded(
-            hooks=None if keeps_hooks else self._wrap(hooks_for(env, rules)),
+            hooks=None if keeps_hooks else hooks_for(env, rules),
             policy=policy,
             tuning=models.tuning(),
             max_turns=env.settings.integer("maxTurns"),
@@ -124,9 +120,9 @@ class SessionConfiguration:
             if name not in _OTHER_NOTICES:
                 by_time.setdefault(BY_NAME[name].applies, []).append(name)
         if now := by_time.pop("now", []):
-            news.append(f"Settings reloaded: {_named(now)}.")
+            news.append(f"Settings reloaded: {_join_names(now)}.")
         for when, names in by_time.items():
-            news.append(f"Changed settings that apply {_WHEN[when]}: {_named(names)}.")
+            news.append(f"Changed settings that apply {_WHEN[when]}: {_join_names(names)}.")
         return news
 
     async def update_servers(self, servers: McpServers | None) -> tuple[McpServers | None, list[str]]:
@@ -138,7 +134,7 @@ class SessionConfiguration:
         if text := change_notice({server.name: server.config for server in before}, found):
             news.append(text)
         if found.unapproved - waiting:
-            news.append(unapproved_notice(found.unapproved))
+            news.append(describe_unapproved(found.unapproved))
         if servers is None:
             return (servers_for(env) if found.configs else None), news
         await servers.replace(found.configs, disabled=found.disabled, unapproved=found.unapproved)
@@ -155,9 +151,9 @@ class SessionConfiguration:
         ]
         for name in env.settings.changed_since(self._first.settings):
             if (applies := BY_NAME[name].applies) != "now":
-                shown, source = _shown(name, env.settings.get(name)), env.shown_path(env.settings.where(name).label)
+                shown, source = _show(name, env.settings.get(name)), env.show_path(env.settings.where(name).label)
                 found.append(Inactive("setting", name, shown, source, f"applies {_WHEN[applies]}", is_due=True))
-        return [*found, *_untrusted_settings(env)]
+        return [*found, *_list_untrusted(env)]
 
 
 def _files(env: Environment) -> Iterable[str]:
@@ -194,19 +190,19 @@ def _hook_changes(before: Sequence[HookRule], after: Sequence[HookRule]) -> str:
     return ", ".join(f"{name[0]}{count} {name[2:]}" for name, count in sorted(counts.items()))
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return f"{', '.join(names[:_MAX_NAMED])}{more}"
 
 
-def _untrusted_notice(env: Environment) -> str:
+def _describe_untrusted(env: Environment) -> str:
     state = env.trust_state
-    names = _named([plain_line(env.shown_path(str(state.root / name)), 80) for name in state.changed])
+    names = _join_names([plain_line(env.show_path(str(state.root / name)), 80) for name in state.changed])
     consequence = "only the deny and ask rules of this project apply, its hooks and MCP servers are off"
     return f"Not trusted: {names}. Until you have reviewed it with /trust or `agentcli trust`, {consequence}."
 
 
-def _untrusted_settings(env: Environment) -> Iterable[Inactive]:
+def _list_untrusted(env: Environment) -> Iterable[Inactive]:
     """What files of an untrusted project would set. Blocking."""
     if env.options.trust or not env.trust_state.needs_answer:
         return
@@ -216,14 +212,14 @@ def _untrusted_settings(env: Environment) -> Iterable[Inactive]:
         for name, value in _flat(document.values or {} if document is not None else {}):
             if name in (*HOLD_WITHOUT_TRUST, "hooks", "mcpServers") or name not in BY_NAME:
                 continue
-            source = env.shown_path(str(path))
+            source = env.show_path(str(path))
             if name == "permissions.allow" and isinstance(value, list):
                 yield from (Inactive("rule", name, plain_line(str(text), 120), source, UNTRUSTED) for text in value)
             else:
-                yield Inactive("setting", name, _shown(name, value), source, UNTRUSTED)
+                yield Inactive("setting", name, _show(name, value), source, UNTRUSTED)
 
 
-def _shown(name: str, value: object) -> str:
+def _show(name: str, value: object) -> str:
     """A setting's value without secrets."""
     if BY_NAME[name].kind in ("text map", "object"):
         return "…"

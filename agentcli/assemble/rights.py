@@ -15,20 +15,20 @@ from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
-from agentcli.assemble.worktrees import current_worktree, moved_rule, project_worktrees_folder
-from agentcli.config.paths import linked_parts, own_parts, project_folder
+from agentcli.assemble.worktrees import current_worktree, move_rule, project_worktrees_folder
+from agentcli.config.paths import find_linked_parts, find_own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
-from agentcli.core.files.links import is_below, real_path
+from agentcli.core.files.access import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode
 from agentcli.core.processes.installation import installation_paths
 from agentcli.core.processes.launch import Launcher
-from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, known_credentials
-from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.rules import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
-from agentcli.sandbox.secrets import EMPTY, closed_at_home
+from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, list_known_credentials
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import READING_TOOLS, SPECIFIED_TOOLS, Rule, RuleScope, parse_rule, parse_rules
+from agentcli.sandbox.secrets import EMPTY, list_closed_at_home
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
@@ -60,7 +60,7 @@ _SCOPES: Mapping[Layer, RuleScope] = {
 class Rights:
     """Permission policy, tools and tool context: the same for the engine, `agentcli permissions` and `doctor`."""
 
-    policy: LatePolicy
+    policy: Policy
     registry: Registry
     """Tools without those that a deny rule removes."""
     context: ToolContext
@@ -80,7 +80,7 @@ class RightsBuilder:
         state = env.trust_state
         self._named = (
             *(Path(real_path(state.root / part.name)) for part in state.parts if part.named),
-            *linked_parts(env.paths.config_dir, env.home, env.working_dirs),
+            *find_linked_parts(env.paths.config_dir, env.home, env.working_dirs),
         )
         """Files of the project that hooks and servers run outside of the sandbox, or that the user's own settings are
         links to."""
@@ -98,13 +98,11 @@ class RightsBuilder:
         """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results."""
         registry = self._registry(skills)
         policy = self.policy(registry)
-        if policy.hides_anything:
-            policy = policy.ready()  # searches call it for every file
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
         worktrees = project_worktrees_folder(self._env)
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes, *worktrees)
-        denied = self._denied_files(policy)
+        denied = self._find_denied_files(policy)
         skill_folders = skills.folders if skills is not None else tuple
         skill_roots = skills.roots() if skills is not None else ()
         sandbox_rules = self._sandbox_rules(policy, (*readable, *skill_roots), denied)
@@ -115,11 +113,11 @@ class RightsBuilder:
             readable=readable,
             skill_folders=skill_folders,
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
-            locate=partial(_locate, launcher),
+            locate=lambda command, path: path if launcher.runs_bare(command) else launcher.outside(path),
             temp=launcher.temp_folder or policy.temp,
             writable=self._env.writable_dirs[len(self._env.working_dirs) :],
             hidden_from_commands=partial(_hides_from, launcher, denied),
-            contains=partial(_contains, launcher),
+            contains=lambda command: not launcher.uncontained and not launcher.runs_bare(command),
             commands_can_read=partial(_commands_can_read, sandbox_rules),
         )
         passed, environ = command_environment(self._env)
@@ -143,11 +141,11 @@ class RightsBuilder:
         registry = Registry(builtin_tools(_runs_beside_others))
         loads_skills = skills is not None and skills.has_tool
         if options.tools is not None:
-            registry = registry.selected(name for name in options.tools if name != SKILL and not _is_of_servers(name))
+            registry = registry.select(name for name in options.tools if name != SKILL and not _is_of_servers(name))
             loads_skills = loads_skills and SKILL in options.tools
         if skills is not None and loads_skills:
             registry = registry.adding([Skill(ModelSkills(skills.library))])
-        if not self._env.can_ask:
+        if not self._env.options.interactive:
             # Tools that only ask the user are not offered in non-interactive runs.
             registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))
         extra = list(options.extra_tools)
@@ -157,11 +155,11 @@ class RightsBuilder:
             extra.append(StructuredOutput(options.json_schema))
         return registry.adding(extra)
 
-    def policy(self, registry: Registry) -> LatePolicy:
+    def policy(self, registry: Registry) -> Policy:
         """Rules and mode of the current settings, without the values that only a running session has."""
         options, settings = self._env.options, self._env.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
-        policy = LatePolicy(
+        policy = Policy(
             mode=mode,
             allow=(*parse_rules(options.allowed_tools, "--allowedTools", "flags"), *self._rules("allow")),
             ask=self._rules("ask"),
@@ -177,19 +175,19 @@ class RightsBuilder:
             home=self._env.home,
             search_path=self._env.environ.get("PATH", ""),
             temp=self._temp_root() if self._sandbox_mode() != "off" or self._env.environ.get("TMPDIR") else None,
-            credentials=known_credentials(self._env.environ),
+            credentials=list_known_credentials(self._env.environ),
             trusted=self._env.is_trusted(),
             private=self._private_files(),
             secrets=self._secrets(),
             installation=self._installation,
-            own_folders=(*(real_path(folder) for folder in self._own_folders()), *map(str, self._named)),
+            own_folders=(*(real_path(folder) for folder in self._list_own_folders()), *map(str, self._named)),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
         rules = (*policy.allow, *policy.ask, *policy.deny)
-        problems = list(unknown_tools(rules, registry.names))
+        problems = list(report_unknown_tools(rules, registry.names))
         if problems and may_have_plugins(self._env):
             # The tools of plugins are known only after loading.
-            self.check_plugin_tools = lambda names: unknown_tools(rules, (*registry.names, *names))
+            self.check_plugin_tools = lambda names: report_unknown_tools(rules, (*registry.names, *names))
         else:
             for problem in problems:
                 self._env.warn(problem, "rules")
@@ -227,7 +225,7 @@ class RightsBuilder:
             return ()
         home = real_path(self._env.home)
         opened = {str(path) for path in self._sandbox_paths("allowRead")}
-        found = (*closed_at_home(home, self._env.working_dirs), *(f"{home}/{name}" for name in EMPTY))
+        found = (*list_closed_at_home(home, self._env.working_dirs), *(f"{home}/{name}" for name in EMPTY))
         return tuple(path for path in found if path not in opened)
 
     def _sandbox_paths(self, name: str) -> tuple[Path, ...]:
@@ -241,9 +239,9 @@ class RightsBuilder:
         entries = path.split(os.pathsep) if home is not None else []
         return tuple(Path(entry) for entry in entries if entry.startswith(f"{home}/.") and entry.endswith("/bin"))
 
-    def _own_folders(self) -> tuple[Path, ...]:
+    def _list_own_folders(self) -> tuple[Path, ...]:
         folders = (self._env.paths.config_dir, self._env.paths.state_dir)
-        return tuple(part for folder in folders if folder for part in own_parts(folder, self._env.working_dirs))
+        return tuple(part for folder in folders if folder for part in find_own_parts(folder, self._env.working_dirs))
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._env.cwd)
@@ -283,7 +281,7 @@ class RightsBuilder:
     def _temp_root(self) -> Path:
         return Path(self._env.environ.get("TMPDIR") or tempfile.gettempdir())
 
-    def _denied_files(self, policy: LatePolicy) -> DeniedFiles | None:
+    def _find_denied_files(self, policy: Policy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
         from agentcli.shell.restricted_files import DeniedFiles
 
@@ -296,9 +294,7 @@ class RightsBuilder:
         folders = self._env.working_dirs if specs else ()
         return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
 
-    def _sandbox_rules(
-        self, policy: LatePolicy, readable: tuple[Path, ...], denied: DeniedFiles | None
-    ) -> SandboxRules:
+    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
         """The sandbox's rules. `readable`: folders with tool output, which commands may read although they are in
         agentcli's own folders."""
         from agentcli.sandbox.plan import SandboxRules, Upstream
@@ -312,12 +308,12 @@ class RightsBuilder:
             allow_write=self._sandbox_paths("allowWrite"),
             allow_read=(*self._sandbox_paths("allowRead"), *self._program_folders()),
             deny_read=self._sandbox_paths("denyRead"),
-            own_folders=self._own_folders(),
+            own_folders=self._list_own_folders(),
             readable=readable,
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._env.settings.texts("sandbox.excludedCommands"),
             limits=self._limits(),
-            can_ask=self._env.can_ask,
+            can_ask=self._env.options.interactive,
             upstream=Upstream.from_environ(self._env.environ),
             cache_dir=self._env.paths.cache_dir / "sandbox" if self._env.paths.cache_dir else None,
             installation=(*self._installation, *self._named),
@@ -334,12 +330,12 @@ class RightsBuilder:
             cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,
         )
 
-    def _hides(self, policy: LatePolicy) -> Callable[[str], bool] | None:
+    def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
         """Predicate for paths that file searches must leave out; None if there are none."""
         if policy.hides_anything:
             return partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
         if any(is_below(path, map(str, self._env.working_dirs)) for path in policy.secrets):
-            return lambda path: policy.concealed(real_path(path)) is not None
+            return lambda path: policy.find_concealed(real_path(path)) is not None
         if not policy.private:
             return None
         names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119
@@ -378,7 +374,7 @@ class RightsBuilder:
         original = RightsBuilder(Environment(replace(self._env.options, cwd=folder)))
         rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
         self._uncertain = self._uncertain or original._uncertain
-        return [moved_rule(rule, worktree, self._env.home) for rule in rules]
+        return [move_rule(rule, worktree, self._env.home) for rule in rules]
 
 
 def command_environment(env: Environment) -> tuple[PassedVariables, Mapping[str, str]]:
@@ -404,30 +400,26 @@ def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) ->
     return not launcher.runs_bare(command) and (denied is None or denied.complete)
 
 
-def _contains(launcher: Launcher, command: str) -> bool:
-    return not launcher.uncontained and not launcher.runs_bare(command)
-
-
 def _commands_can_read(rules: SandboxRules, real: str) -> bool:
     from agentcli.sandbox.plan import commands_can_read
 
     return commands_can_read(rules, real)
 
 
-def _locate(launcher: Launcher, command: str, path: str) -> str:
-    return path if launcher.runs_bare(command) else launcher.outside(path)
-
-
 def _at_home(text: str, home: Path | None) -> Path:
     return home / text[2:] if home is not None and text.startswith("~/") else Path(text)
 
 
-def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:
-    """One message for each rule that matches no tool. `custom`: names of tools that are not built in.
+def report_unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:
+    """One message for each rule that matches no tool, or no use of it. `custom`: names of tools that are not built in.
 
     Rules for MCP tools pass: their names are unknown until the server runs."""
     known = _OTHERS.union(BUILTIN_NAMES, custom)
     for rule in dict.fromkeys(rules):
+        where = f"{rule.source}: " if rule.source else ""
+        if rule.tool in BUILTIN_NAMES and rule.spec is not None and rule.tool not in SPECIFIED_TOOLS:
+            effect = f"{rule.tool} takes no parentheses, so the rule {rule.text} has no effect."
+            yield f"{where}{effect} Use Read(…) or Edit(…) for files."
         if rule.tool.startswith("mcp__") or any(map(rule.names, known)):
             continue
         from difflib import get_close_matches  # imported only for a mistake
@@ -435,5 +427,4 @@ def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]
         folded = {name.casefold(): name for name in known}
         near = get_close_matches(rule.tool.casefold().rstrip("*"), folded, n=1, cutoff=0.6)
         hint = f" Did you mean {folded[near[0]]}?" if near else ""
-        where = f"{rule.source}: " if rule.source else ""
         yield f"{where}There is no tool named {rule.tool}, so the rule {rule.text} has no effect.{hint}"

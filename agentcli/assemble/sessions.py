@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
-from agentcli.agent.attachments.changed_files import ChangedFiles
 from agentcli.agent.attachments.instructions import ConversationInstructions, MemorySearch
 from agentcli.agent.attachments.skills import SkillListing
 from agentcli.agent.attachments.state_notes import (
@@ -23,6 +22,7 @@ from agentcli.agent.attachments.state_notes import (
     TaskListReminder,
 )
 from agentcli.agent.costs.cache_watch import Front, front_from
+from agentcli.agent.file_changes import ChangedFiles
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Attachments
 from agentcli.agent.session import LateSystem
@@ -52,9 +52,8 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry, builtin_traits
 from agentcli.tools.shell.background import Shells
 from agentcli.tools.skill import NAME as SKILL
-from agentcli.workspace.base import Workspace
+from agentcli.workspace.base import SnapshotLocation, Workspace
 from agentcli.workspace.git_status import GitStatus, read_git_status
-from agentcli.workspace.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
     from agentcli.session.load import LoadedSession
@@ -112,6 +111,13 @@ class OpenedSession:
         return next((message.model for message in reversed(self.log) if message.model), "")
 
 
+_AS_LOADED = (
+    *("history", "system_context", "user_contexts", "pinned", "seen", "last_reply_at", "spent", "directory"),
+    *("folders", "style", "background", "server_tools", "earlier"),
+)
+"""Values that are taken from the session file as they are."""
+
+
 def _is_recent(boundary: Message | None, loaded: LoadedSession) -> bool:
     """Whether everything that requests need was read. If not, the last compaction was undone or never completed."""
     first = loaded.earlier.stand_ins if loaded.earlier is not None else 0
@@ -155,13 +161,13 @@ class SessionBuilder:
             if options.name:
                 store.set_title(options.name)
             return OpenedSession(store)
-        found = self._found_session(state_dir)
+        found = self._find_session(state_dir)
         try:
-            return self._resumed(workplace, found, new_id)
+            return self._resume(workplace, found, new_id)
         except OSError as error:
             raise AgentError(f"Cannot read the session {found.stem}: {error.strerror}.") from error
 
-    def _resumed(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
+    def _resume(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
         from agentcli.session.find import results_along
         from agentcli.session.load import load_session
         from agentcli.session.recent_messages import load_recent
@@ -192,28 +198,16 @@ class SessionBuilder:
         return OpenedSession(
             store,
             log=loaded.messages,
-            history=loaded.history,
             view=view,
-            system_context=loaded.system_context,
-            user_contexts=loaded.user_contexts,
             forked_from=forked_from,
             results_elsewhere=elsewhere,
-            pinned=loaded.pinned,
-            seen=loaded.seen,
-            last_reply_at=loaded.last_reply_at,
-            spent=loaded.spent,
-            directory=loaded.directory,
             began_in=loaded.cwd,
-            folders=loaded.folders,
-            style=loaded.style,
-            background=loaded.background,
             front=front_from(loaded.front, loaded.front_version),
             choice=front_from(loaded.choice),
-            server_tools=loaded.server_tools,
-            earlier=loaded.earlier,
+            **{name: getattr(loaded, name) for name in _AS_LOADED},
         )
 
-    def _found_session(self, state_dir: Path) -> Path:
+    def _find_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest
 
         if self._env.options.resume is None:
@@ -271,7 +265,7 @@ class SessionBuilder:
         return system_context(env.cwd, env.working_dirs, platform, date, git_lines, notes)
 
     def _system_with(self, context: str, style: OutputStyle | None) -> tuple[str, ...]:
-        notes = [] if self._env.can_ask else [NON_INTERACTIVE]
+        notes = [] if self._env.options.interactive else [NON_INTERACTIVE]
         if self._env.memory_dir is not None:
             notes.append(MECHANICS)
         settings = self._env.settings
@@ -285,9 +279,9 @@ class SessionBuilder:
             return Workspace("Undo is not available: this session is not saved.")
         state_dir = Path(os.path.realpath(self._env.paths.state_dir))
 
-        whose = (session.store.session_id, session.forked_from)
         search_path = clean_search_path(self._env.environ.get("PATH"), self._env.writable_dirs)
-        return LazyHistory(state_dir, whose, search_path, self._env.is_trusted)
+        place = SnapshotLocation(state_dir, session.store.session_id, search_path, forked_from=session.forked_from)
+        return Workspace(place=place, may_warm=self._env.is_trusted)
 
 
 DEADLINE_SECONDS = 0.2
@@ -349,7 +343,7 @@ def skill_listing(
     unwanted = permissions.policy.refuses_always(SKILL) or (tools is not None and SKILL not in tools)
     if not has_tool and (unwanted or registry.get("Read") is None or env.settings.get("systemPrompt") == ""):
         return None
-    return SkillListing(library, permissions, env.options.ids, session.view.shown_messages, has_tool)
+    return SkillListing(library, permissions, env.options.ids, session.view.list_shown_messages, has_tool)
 
 
 class AttachmentsBuilder:
@@ -365,7 +359,7 @@ class AttachmentsBuilder:
         folder = env.memory_dir if memory else None
         self.notes = Notes(folder, hides) if folder is not None else None
         self.files = self._instruction_files(hides)
-        self._instructing = self._instructed()
+        self._instructing = self._make_instructions()
         elsewhere = self._instructing.tells if self._instructing is not None else lambda _path: False
         wanted = env.settings.boolean("changedFiles")
         self.changed = ChangedFiles(env.options.ids, elsewhere, session.store.note_seen) if wanted else None
@@ -376,27 +370,21 @@ class AttachmentsBuilder:
             self.changed.recall(self._session.log, self._session.seen, context)
 
     def attachments(
-        self,
-        permissions: LivePermissions,
-        shells: Shells,
-        system: tuple[str, ...],
-        skills: Attachments | None,
-        others: Attachments,
+        self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], skills: SkillListing | None
     ) -> Composite:
         """All attachments, in the order of SPEC 2.6."""
         env, ids, view = self._env, self._env.options.ids, self._session.view
         folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
         recorded = folders if self._session.system_context is None else self._session.folders
         parts: tuple[Attachments | None, ...] = (
-            ResumedFolders(recorded if system else (), folders, ids, view.shown_messages),
+            ResumedFolders(recorded if system else (), folders, ids, view.list_shown_messages),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
             None if self.notes is None else MemorySearch(self.notes, ids, view.messages),
             skills,
-            PlanModeNotice(lambda: permissions.mode, ids, view.shown_messages, env.can_ask),
+            PlanModeNotice(lambda: permissions.mode, ids, view.list_shown_messages, env.options.interactive),
             TaskListReminder(ids, view.messages),
-            others,
         )
         return Composite(*(part for part in parts if part is not None))
 
@@ -409,8 +397,8 @@ class AttachmentsBuilder:
             self._instructing,
             None
             if skills is None
-            else SkillListing(skills, permissions, ids, view.shown_messages, has_tool=True, refreshes=False),
-            PlanModeNotice(lambda: permissions.mode, ids, view.shown_messages, can_ask=False),
+            else SkillListing(skills, permissions, ids, view.list_shown_messages, has_tool=True, refreshes=False),
+            PlanModeNotice(lambda: permissions.mode, ids, view.list_shown_messages, can_ask=False),
             TaskListReminder(ids, view.messages),
         )
         return Composite(*(part for part in parts if part is not None))
@@ -421,11 +409,11 @@ class AttachmentsBuilder:
         wanted = env.settings.boolean("instructionFiles") and env.settings.get("systemPrompt") != ""
         if not wanted and self.notes is None:
             return None
-        places = InstructionFolders.around(env.cwd, env.working_dirs, env.paths.config_dir, env.home)
+        places = InstructionFolders.find_around(env.cwd, env.working_dirs, env.paths.config_dir, env.home)
         index = None if self.notes is None else self.notes.index
         return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted)
 
-    def _instructed(self) -> ConversationInstructions | None:
+    def _make_instructions(self) -> ConversationInstructions | None:
         env, session, files = self._env, self._session, self.files
         fronts = {boundary: UserContext(*context) for boundary, context in session.user_contexts.items()}
         if files is not None and not fronts and not session.log:

@@ -32,7 +32,7 @@ from agentcli.assemble.sessions import AttachmentsBuilder, OpenedSession, Sessio
 from agentcli.context.prompt import system_parts
 from agentcli.core.errors import UsageError
 from agentcli.core.events import MessageAppended
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.library import Library
 from agentcli.session.base import SessionContext, Store

@@ -8,10 +8,10 @@ from pathlib import Path
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.permissions.rules import READING_TOOLS, WRITING_TOOLS, Rule
 from agentcli.session.base import unique_project_key
-from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
+from agentcli.workspace.worktrees import Worktree, Worktrees, find_recorded_worktree
 
 
 class ProjectWorktrees:
@@ -64,10 +64,10 @@ def current_worktree(env: Environment) -> Worktree | None:
     root, state_dir = trust_root(env.cwd), env.paths.state_dir
     if state_dir is None or root.parent.parent != Path(real_path(state_dir), "worktrees"):
         return None
-    return recorded_worktree(root)
+    return find_recorded_worktree(root)
 
 
-def moved_rule(rule: Rule, worktree: Worktree, home: Path | None) -> Rule:
+def move_rule(rule: Rule, worktree: Worktree, home: Path | None) -> Rule:
     """Translate a rule to the files of the worktree; a rule that matches no file of the repository is unchanged."""
     root, spec = rule.root, rule.spec
     if root is not None and root.is_relative_to(worktree.repository):

@@ -7,9 +7,7 @@ shell's history and the process list.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
-import textwrap
 from typing import Annotated
 
 import typer
@@ -20,11 +18,12 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import EndpointAddress, Login, tidy_key
 from agentcli.assemble.model import ModelBuilder
 from agentcli.cli.output import ask_secret, confirm, echo, echo_json, notice
+from agentcli.cli.permissions import AsJson
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.providers.credentials import shown_url
+from agentcli.providers.credentials import show_url
 from agentcli.providers.listing import KeyCheck
 from agentcli.session.find import list_sessions
 
@@ -44,16 +43,21 @@ def login(
     no_check: Annotated[bool, typer.Option("--no-check", help="Store the key without a check.")] = False,
     words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
-    """Store an API key. It is entered without echo, checked with one free request, and stored in the
-    system's keyring if there is one (pip install 'agentcli[keyring]'), else in a file that only you can read.
-    From a program: agentcli login < FILE.
+    """Store an API key. It is entered without echo, checked with one free request, and stored in the system's keyring
+    if there is one (pip install 'agentcli[keyring]'), else in a file that only you can read. From a program: agentcli
+    login < FILE.
 
     A key is stored for one address and never sent to another.
 
-    Order of precedence for keys: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the output of the apiKeyHelper command,
-    the stored key. For addresses: ANTHROPIC_BASE_URL, the baseUrl setting, api.anthropic.com.
+    Order of precedence for keys: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the output of the apiKeyHelper command, the
+    stored key. For addresses: ANTHROPIC_BASE_URL, the baseUrl setting, api.anthropic.com.
 
-    Exit codes: 0 stored, 1 not stored, 2 wrong usage, 75 the server could not be reached."""
+    Exit codes: 0 stored, 1 not stored, 2 wrong usage, 75 the server could not be reached.
+
+    agentcli login                                        paste a key (not echoed)
+    agentcli login --with-key-stdin < key.txt             read the key from standard input
+    agentcli login --base-url https://models.example.com  for another server
+    """
     if words:
         raise UsageError(
             "Do not pass a key as an argument, where others can see it. Run agentcli login and paste it, "
@@ -62,7 +66,7 @@ def login(
     work = Login(Options())
     address = work.address(base_url)
     if address.is_unencrypted:
-        notice(f"Warning: {shown_url(address.url)} is not encrypted. Anyone on the network can read the key.")
+        notice(f"Warning: {show_url(address.url)} is not encrypted. Anyone on the network can read the key.")
     # Typed input is never echoed, whatever the flags.
     typed = sys.stdin.isatty()
     interactive = typed and not from_stdin
@@ -87,10 +91,13 @@ def logout(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove the keys of all servers.")] = False,
 ) -> None:
-    """Remove the stored key for the server in use."""
+    """Remove the stored key for the server in use.
+
+    agentcli logout  remove the key of the current server
+    """
     work = Login(Options())
     addresses = (
-        [EndpointAddress(url, "kept") for url in work.kept_addresses()] if everything else [work.address(base_url)]
+        [EndpointAddress(url, "kept") for url in work.list_kept_addresses()] if everything else [work.address(base_url)]
     )
     forgotten = [address.host for address in addresses if work.forget(address)]
     if forgotten:
@@ -157,31 +164,26 @@ def _keep(work: Login, address: EndpointAddress, key: str, *, chosen: bool) -> N
         echo(f"The key for {host} is stored in {placed.where} and never sent to another address.")
     if changed:
         echo(f"Requests now go to {host} ({changed}).")
-    if key and (reason := work.unused_reason(address)):
+    if key and (reason := work.explain_unused(address)):
         notice(f"It is not used now, {reason}.")
     elif sys.stdout.isatty():
         echo("Start with: agentcli")
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show the model, server and key in use, and whether agentcli is ready. Exit codes: 0 ready, 1 no key."""
+def status(as_json: AsJson = False) -> None:
+    """Show the model, server and key in use, and whether agentcli is ready. Exit codes: 0 ready, 1 no key.
+
+    agentcli status         model, server and key in use
+    agentcli status --json  the same as JSON
+    """
     data = status_data(Options())
     if as_json:
         echo_json(data)
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for name, value in _rows(data):
-            echo(_row(name, plain_line(value, 400), width))
+            echo(f"{name:<9} {plain_line(value, 400)}")
     if not data["ready"]:
         raise typer.Exit(1)
-
-
-def _row(name: str, value: str, width: int) -> str:
-    """One row of the table, wrapped to `width` columns; 0: not wrapped, for programs that read it."""
-    if not width:
-        return f"{name:<9} {value}"
-    rows = textwrap.wrap(value, max(20, width - 10), break_on_hyphens=False, break_long_words=False)
-    return f"{name:<9} " + f"\n{'':<10}".join(rows)
 
 
 def status_data(options: Options) -> Json:
@@ -194,7 +196,7 @@ def status_data(options: Options) -> Json:
         "problem": "",
         "version": __version__,
         "model": models.profile("").model,
-        "endpoint": shown_url(url),
+        "endpoint": show_url(url),
         "endpoint_source": url_source,
         "key_source": "none",
         "key_hint": "",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentcli.cli import COMMANDS, account, mcp, permissions, plugins
-from agentcli.cli.flags import BY_NAME, SHELLS, nearest, read_value
-from agentcli.cli.help import EXAMPLES, HelpRow, examples_of, lay_out, root_help, terminal_style
+from agentcli.cli import COMMANDS, account, mcp, mcp_login, permissions, plugins
+from agentcli.cli.flags import SHELLS, nearest
+from agentcli.cli.help import EXAMPLES, HelpRow, lay_out, root_help, terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled, notice
 from agentcli.cli.permissions import AsJson, Sandbox, Trust, table_option
 from agentcli.config.paths import Paths
@@ -26,7 +26,7 @@ from agentcli.config.settings import SettingRow, Settings
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.providers.credentials import shown_url
+from agentcli.providers.credentials import show_url
 from agentcli.session.find import SessionInfo, list_sessions
 
 _VALUE_WIDTH = 400
@@ -48,14 +48,26 @@ def command_tree() -> TyperGroup:
         "completion": completion,
     }
     for name, function in functions.items():
-        app.command(name, help=inspect.getdoc(function) or COMMANDS[name])(function)
+        app.command(name)(function)
     sessions = _add_group(app, "sessions", {"list": sessions_list}, no_args_is_help=False)
     sessions.callback(invoke_without_command=True)(_list_by_default)
     _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})
     moved = {"list": permissions.list_items, "restore": permissions.restore_item, "rm": permissions.remove_items}
     _add_group(app, "quarantine", moved)
     _add_group(app, "plugins", {"list": plugins.list_plugins, "new": plugins.new_plugin})
-    app.add_typer(mcp.build(), name="mcp")
+    servers: dict[str, Any] = {
+        "add": mcp.add,
+        "add-json": mcp.add_json,
+        "list": mcp.list_servers,
+        "get": mcp.get,
+        "remove": mcp.remove,
+        "test": mcp.try_server,
+        "reset-project-choices": mcp.reset_project_choices,
+        "serve": mcp.serve,
+        "login": mcp_login.login,
+        "logout": mcp_login.logout,
+    }
+    _add_group(app, "mcp", servers)
     tree = get_command(app)
     assert isinstance(tree, TyperGroup)
     return tree
@@ -94,7 +106,7 @@ def _asks_for_help(arguments: Sequence[str]) -> list[str] | None:
     path: list[str] = []
     command: Any = command_tree()
     for word in mine:
-        command = getattr(command, "commands", {}).get(word)
+        command = commands_in(command).get(word)
         if command is None:
             break
         path.append(word)
@@ -106,7 +118,7 @@ def find_command(path: Sequence[str]) -> Any:
     """The typer command. Raises `UsageError` if it does not exist."""
     command: Any = command_tree()
     for number, word in enumerate(path):
-        known = getattr(command, "commands", None) or {}
+        known = commands_in(command)
         if word not in known:
             near = nearest(word, tuple(known))
             hint = f"Did you mean {near}?" if near else "agentcli help lists all commands."
@@ -118,20 +130,39 @@ def find_command(path: Sequence[str]) -> Any:
 def command_help(path: Sequence[str], width: int, styled: bool = False) -> str:
     """The help of a sub-command. Raises `UsageError` if it does not exist."""
     command = find_command(path)
-    inner = getattr(command, "commands", None) or {}
     sections: dict[str, list[HelpRow]] = {
-        "Commands": [(name, (one.help or "").partition("\n\n")[0]) for name, one in inner.items()],
+        "Commands": [(name, summary(one)) for name, one in commands_in(command).items()],
         "Arguments": [(_metavar(place), place.help or "") for place in _arguments(command)],
         "Flags": [*flag_rows(command), ("-h, --help", "Show this help and exit.")],
-        EXAMPLES: examples_of(path),
+        EXAMPLES: list(examples_of(command)),
     }
-    return lay_out((usage_line(path),), command.help or "", sections, width, styled)
+    about = _EXAMPLE.sub("", command.help or "") or COMMANDS[path[0]]
+    return lay_out((usage_line(path),), about, sections, width, styled)
+
+
+_EXAMPLE = re.compile(r"^(agentcli .*?)  +(.+)\n?", re.MULTILINE)
+"""A line to type and what it does, at the end of a sub-command's docstring."""
+
+
+def examples_of(command: Any) -> Iterator[HelpRow]:
+    """The examples of a sub-command, or of all in a group."""
+    for one in commands_in(command).values() or [command]:
+        yield from ((found[1], found[2]) for found in _EXAMPLE.finditer(one.help or ""))
+
+
+def commands_in(command: Any) -> dict[str, Any]:
+    """The sub-commands of a group by name; empty for others."""
+    return getattr(command, "commands", None) or {}
+
+
+def summary(command: Any) -> str:
+    return (command.help or "").partition("\n\n")[0]
 
 
 def usage_line(path: Sequence[str]) -> str:
     command = find_command(path)
     places = [_metavar(place) if place.required else f"[{_metavar(place)}]" for place in _arguments(command)]
-    commands = ["COMMAND"] if getattr(command, "commands", None) else []
+    commands = ["COMMAND"] if commands_in(command) else []
     return " ".join(("agentcli", *path, "[FLAGS]", *commands, *places))
 
 
@@ -160,6 +191,10 @@ def _metavar(param: Any) -> str:
 def help_(
     command: Annotated[list[str] | None, typer.Argument(help="Command to explain.", show_default=False)] = None,
 ) -> None:
+    """
+    agentcli help                   this help
+    agentcli help permissions test  help for one command
+    """
     style = terminal_style()
     echo_styled(command_help(command, *style) if command else root_help(*style))
 
@@ -171,9 +206,13 @@ def demo(
     mode: Annotated[str | None, table_option("--permission-mode")] = None,
     theme: Annotated[str | None, table_option("--theme")] = None,
 ) -> int:
+    """
+    agentcli demo                   the tour; Enter starts the next step
+    agentcli demo --auto --speed 4  play it automatically
+    """
     from agentcli.cli.demo import run_demo
 
-    return run_demo(auto=auto, speed=speed, keep=keep, mode=_check("--permission-mode", mode), theme=theme)
+    return run_demo(auto=auto, speed=speed, keep=keep, mode=mode, theme=theme)
 
 
 def doctor(
@@ -181,12 +220,18 @@ def doctor(
     online: Annotated[bool, typer.Option("--online", help="Also contact the server.")] = False,
     sandbox: Sandbox = None,
 ) -> None:
-    """Check this installation and test the sandbox. Exit code 1 if a check fails; warnings do not count."""
+    """Check this installation and test the sandbox. Exit code 1 if a check fails; warnings do not count.
+
+    agentcli doctor                   run all checks
+    agentcli doctor --online          also contact the server
+    agentcli doctor --sandbox strict  test the strict sandbox
+    """
     from agentcli.assemble import Options
     from agentcli.doctor.checks import run_checks
-    from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
+    from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, format_finding
+    from agentcli.doctor.finding import summary as findings_summary
 
-    options = Options(sandbox=_check("--sandbox", sandbox))
+    options = Options(sandbox=sandbox)
     screen = OutputScreen.here()
     _width, coloured = terminal_style()
     found: list[Finding] = []
@@ -194,33 +239,37 @@ def doctor(
         found.append(finding)
         if not as_json:
             # Print each finding when it is known: a slow check does not delay the others.
-            for line in finding_lines(finding, screen.columns, coloured):
+            for line in format_finding(finding, screen.columns, coloured):
                 echo_styled(line)
     failed = any(finding.status == "fail" for finding in found)
     if as_json:
         echo_json({"ok": not failed, "checks": [finding.record() for finding in found]})
     else:
-        echo(f"\n{summary(found)}")
+        echo(f"\n{findings_summary(found)}")
     if failed:
         raise typer.Exit(1)
-
-
-def _check(flag: str, value: str | None) -> str | None:
-    """Check a value by the table of flags. Raises `UsageError`."""
-    return None if value is None else str(read_value(BY_NAME[flag], flag, value))
 
 
 def completion(
     shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS[:-1])} or {SHELLS[-1]}.", metavar="SHELL")],
 ) -> None:
-    from agentcli.cli.complete import SCRIPTS
+    """
+    agentcli completion bash >> ~/.bashrc                                for bash
+    agentcli completion zsh > "${fpath[1]}/_agentcli"                    for zsh
+    agentcli completion fish > ~/.config/fish/completions/agentcli.fish  for fish
+    """
+    from agentcli.cli.complete import shell_script
 
-    if shell not in SCRIPTS:
-        raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
-    echo(SCRIPTS[shell], end="")
+    if shell not in SHELLS:
+        raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SHELLS)}.")
+    echo(shell_script(shell), end="")
 
 
 def config(trust: Trust = False, as_json: AsJson = False) -> None:
+    """
+    agentcli config         all settings, values and sources
+    agentcli config --json  the same as JSON
+    """
     from agentcli.assemble import Options, settings_for
 
     settings = settings_for(Options(trust=trust))
@@ -230,11 +279,11 @@ def config(trust: Trust = False, as_json: AsJson = False) -> None:
         rows = settings.describe()
         echo_json([{"key": row.key, "value": _without_password(row), "source": row.source} for row in rows])
         return
-    for line in _setting_lines(settings):
+    for line in _format_settings(settings):
         echo(line)
 
 
-def _setting_lines(settings: Settings) -> Iterator[str]:
+def _format_settings(settings: Settings) -> Iterator[str]:
     """`key = value # source`: first values that are set, then the defaults."""
     for row in sorted(settings.describe(), key=lambda row: row.source == "default"):
         value = json.dumps(_without_password(row), ensure_ascii=False, default=str)
@@ -243,7 +292,7 @@ def _setting_lines(settings: Settings) -> Iterator[str]:
 
 def _without_password(row: SettingRow) -> Any:
     """The value without passwords: users paste this output into bug reports."""
-    return shown_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value
+    return show_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value
 
 
 def _list_by_default(context: typer.Context) -> None:
@@ -256,7 +305,11 @@ def sessions_list(
     agents: Annotated[bool, typer.Option("--agents", help="Include transcripts of sub-agents.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the sessions of this folder, newest first."""
+    """List the sessions of this folder, newest first.
+
+    agentcli sessions list        the sessions of this folder
+    agentcli sessions list --all  sessions of all folders
+    """
     state = Paths.from_environ(os.environ).state_dir
     found = [] if state is None else list_sessions(state, None if everywhere else Path.cwd(), agents=agents)
     if as_json:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SHELLS, Flag
+from agentcli.cli.flags import BY_NAME, FLAGS, OF_COMMANDS, SHELLS, Flag
 from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line, spell_hidden
@@ -104,7 +104,7 @@ class FlagValues:
                 return self.models()
             case "theme":
                 return self.themes()
-            case "tools" | "allowed_tools" | "disallowed_tools":
+            case "tool" | "tools" | "allowed_tools" | "disallowed_tools":
                 return self.tools()
         if flag.kind == "paths" or "FILE" in flag.metavar:
             raise FileNamesWanted
@@ -125,7 +125,7 @@ class FlagValues:
         from agentcli.providers.catalog import ALIASES, Catalog
 
         yield from (ShellCompletion(alias, model) for alias, model in ALIASES.items())
-        yield from (ShellCompletion(model) for model in Catalog().known_ids())
+        yield from (ShellCompletion(model) for model in Catalog().list_ids())
 
     def themes(self) -> Iterator[ShellCompletion]:
         from agentcli.config.paths import Paths
@@ -152,7 +152,7 @@ class FlagValues:
 
 
 def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
-    from agentcli.cli.app import command_tree
+    from agentcli.cli.app import command_tree, commands_in
 
     path = [word for word in before if not word.startswith("-")]
     command = _deepest(command_tree(), path)
@@ -160,15 +160,11 @@ def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iter
         rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
         flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
         yield from matching([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
-    elif before[-1] in _OWN_VALUES:
-        yield from matching(map(ShellCompletion, _OWN_VALUES[before[-1]]), current)
-    elif before[-1] == "--tool":
-        yield from matching(source.tools(), current)
-    elif (flag := BY_NAME.get(before[-1])) is not None and flag.kind != "switch":
+    elif (flag := OF_COMMANDS.get(before[-1])) is not None and flag.kind != "switch":
         yield from matching(source.of_flag(flag), current)
     elif path[0] == "help":
         yield from matching(_subcommands(_deepest(command_tree(), path[1:])), current)
-    elif getattr(command, "commands", None):
+    elif commands_in(command):
         yield from matching(_subcommands(command), current)
     elif path == ["completion"]:
         yield from matching(map(ShellCompletion, SHELLS), current)
@@ -178,40 +174,28 @@ def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iter
         raise FileNamesWanted
 
 
-_OWN_VALUES = {"--mode": MODES, "--scope": MCP_SCOPES, "--transport": MCP_TRANSPORTS}
-"""Values of flags that only sub-commands have."""
-
-
 def _deepest(command: Any, words: Sequence[str]) -> Any:
     """The sub-command that the first words name."""
+    from agentcli.cli.app import commands_in
+
     for word in words:
-        inner = getattr(command, "commands", None) or {}
-        if word not in inner:
+        if word not in commands_in(command):
             break
-        command = inner[word]
+        command = commands_in(command)[word]
     return command
 
 
 def _subcommands(command: Any) -> Iterator[ShellCompletion]:
-    for name, one in (getattr(command, "commands", None) or {}).items():
-        yield ShellCompletion(name, one.help or "")
+    from agentcli.cli.app import commands_in, summary
+
+    for name, one in commands_in(command).items():
+        yield ShellCompletion(name, summary(one))
 
 
 def _join_split_words(words: Sequence[str]) -> tuple[list[str], bool]:
     """bash splits `--effort=low` at the `=`; also returns whether the last word is such a part."""
-    joined: list[str] = []
-    is_split = False
-    for word in words:
-        is_split = False
-        if word == "=" and joined and joined[-1].startswith("--"):
-            joined[-1] += "="
-            is_split = True
-        elif joined and joined[-1].startswith("--") and joined[-1].endswith("="):
-            joined[-1] += word
-            is_split = True
-        else:
-            joined.append(word)
-    return joined, is_split
+    joined = re.sub(r"(--[^\0]*)\0=(?:\0|$)", r"\1=", "\0".join(words)).split("\0")
+    return joined, len(joined) < len(words) and joined[-1] != words[-1]
 
 
 def _line(shell: str, offer: ShellCompletion) -> str:
@@ -226,50 +210,6 @@ def _line(shell: str, offer: ShellCompletion) -> str:
             return offer.value
 
 
-SCRIPTS: Mapping[str, str] = {
-    "bash": """\
-_agentcli_completion() {
-    local IFS=$'\\n' found
-    found=$(_AGENTCLI_COMPLETE=bash "$1" -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    if [ $? -eq 3 ]; then
-        return
-    fi
-    compopt +o default 2>/dev/null
-    COMPREPLY=($found)
-}
-complete -o default -F _agentcli_completion agentcli
-""",
-    "zsh": """\
-#compdef agentcli
-_agentcli() {
-    local found
-    local -a rows
-    found=$(_AGENTCLI_COMPLETE=zsh ${words[1]} -- "${(@)words[2,CURRENT]}" 2>/dev/null)
-    if (( $? == 3 )); then
-        _files
-        return
-    fi
-    rows=("${(@f)found}")
-    [[ -n $found ]] && _describe agentcli rows
-}
-if [[ $funcstack[1] == _agentcli ]]; then
-    _agentcli "$@"
-else
-    compdef _agentcli agentcli
-fi
-""",
-    "fish": """\
-function __agentcli_complete
-    set -l words (commandline -opc)
-    set -l current (commandline -ct)
-    test -n "$current"; or set current ''
-    set -l found (env _AGENTCLI_COMPLETE=fish $words[1] -- $words[2..-1] $current 2>/dev/null)
-    if test $status -eq 3
-        __fish_complete_path "$current"
-    else
-        printf '%s\\n' $found
-    end
-end
-complete -c agentcli -f -a '(__agentcli_complete)'
-""",
-}
+def shell_script(shell: str) -> str:
+    """The script that makes a shell ask for completions."""
+    return Path(__file__).with_name("completion").joinpath(f"agentcli.{shell}").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
-from agentcli.demo.project import CODE, Project, remove_leftovers
+from agentcli.demo.project import CODE, Project
 from agentcli.demo.tour import Tour
 from agentcli.demo.words import MODEL
 
@@ -89,12 +89,8 @@ class _Demo:
         self._tour = tour
         self._speed = speed
         self._mode = mode
-        self._preparing = threading.Thread(target=self._prepare, name="demo-repository", daemon=True)
+        self._preparing = threading.Thread(target=project.make_repository, name="demo-repository", daemon=True)
         self._preparing.start()
-
-    def _prepare(self) -> None:
-        self._project.make_repository()
-        remove_leftovers()
 
     def wait_for_preparing(self) -> None:
         """Wait for the thread, which must not write to a folder that is being removed."""
@@ -182,7 +178,7 @@ def _show_prompt_early() -> Instant | None:
     from agentcli.tui.terminal.instant import look_path
 
     look = instant.load_look(look_path(os.environ))
-    return instant.begin(0, 1, instant.suggesting(look, FIRST_PROMPT))
+    return instant.begin(0, 1, instant.suggest(look, FIRST_PROMPT))
 
 
 def _has_terminal() -> bool:

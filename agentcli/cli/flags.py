@@ -13,7 +13,7 @@ from typing import Any, Literal
 from agentcli.cli import COMMANDS
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 Kind = Literal[
     "switch", "text", "optional", "equals", "integer", "number", "choice", "names", "rules", "paths", "texts"
@@ -81,8 +81,6 @@ THINKING_MODES = ("adaptive", "enabled", "disabled")
 SETTING_SOURCES = ("user", "project", "local")
 SANDBOX_MODES = ("off", "on", "strict")
 SHELLS = ("bash", "zsh", "fish")
-MCP_SCOPES = ("local", "user", "project")
-MCP_TRANSPORTS = ("stdio", "http", "sse")
 
 GROUPS: Mapping[str, tuple[Flag, ...]] = {
     "Input and output": (
@@ -180,6 +178,19 @@ GROUPS: Mapping[str, tuple[Flag, ...]] = {
 
 FLAGS = tuple(flag for flags in GROUPS.values() for flag in flags)
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+COMMAND_FLAGS = (
+    Flag("--json", "Print JSON."),
+    Flag("--mode MODE", "Same as --permission-mode.", choices=MODES),
+    Flag("--tool TOOL", "The tool: Bash, Read, Edit, WebFetch, …"),
+    Flag("-s, --scope SCOPE", "local, user or project.", choices=("local", "user", "project")),
+    Flag(
+        "-t, --transport KIND",
+        "stdio, http or sse. Default: http for an address.",
+        choices=("stdio", "http", "sse"),
+    ),
+)
+"""Flags that only sub-commands have and that have values to complete, or that several have."""
+OF_COMMANDS = BY_NAME | {name: flag for flag in COMMAND_FLAGS for name in flag.names}
 
 COMPLETE_VARIABLE = "_AGENTCLI_COMPLETE"
 """Set by a shell that asks for completions."""
@@ -263,7 +274,7 @@ class _Arguments:
         if flag is None:
             if self._take_joined_switches(argument):
                 return
-            raise UsageError(_unknown_flag(name))
+            raise UsageError(_describe_unknown(name))
         given: str | None = attached if equals else None
         if flag.kind == "switch":
             if given is not None:
@@ -354,7 +365,7 @@ def _choice(flag: Flag, name: str, text: str) -> str:
     raise UsageError(f"{name} must be one of {', '.join(flag.choices)}, not {text!r}.{hint}")
 
 
-def _unknown_flag(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     near = nearest(name, tuple(BY_NAME))
     return f"There is no flag {name}. " + (f"Did you mean {near}?" if near else "agentcli --help lists all flags.")
 

@@ -200,9 +200,9 @@ def _in_worktree(parsed: Parsed, cwd: Path, environ: Mapping[str, str]) -> Itera
         os.chdir(cwd)
         try:
             if worktrees.close(worktree):
-                from agentcli.core.text.plaintext import shown_name
+                from agentcli.core.text.plaintext import show_name
 
-                where = shown_name(str(worktree.path))
+                where = show_name(str(worktree.path))
                 complain(
                     f"The worktree {worktree.name} has changes and is kept: {where}, branch {worktree.branch}. "
                     f"To continue in it: agentcli --worktree={worktree.name}"

@@ -49,48 +49,6 @@ GENERAL_EXAMPLES: tuple[HelpRow, ...] = (
     ('agentcli -p "fix it" --permission-mode acceptEdits --max-turns 20', "edit without asking, at most 20 replies"),
     ('agentcli -p "list the tests" --output-format json', "print one JSON object"),
 )
-COMMAND_EXAMPLES: tuple[HelpRow, ...] = (
-    ("agentcli help", "this help"),
-    ("agentcli help permissions test", "help for one command"),
-    ("agentcli demo", "the tour; Enter starts the next step"),
-    ("agentcli demo --auto --speed 4", "play it automatically"),
-    ("agentcli login", "paste a key (not echoed)"),
-    ("agentcli login --with-key-stdin < key.txt", "read the key from standard input"),
-    ("agentcli login --base-url https://models.example.com", "for another server"),
-    ("agentcli logout", "remove the key of the current server"),
-    ("agentcli status", "model, server and key in use"),
-    ("agentcli status --json", "the same as JSON"),
-    ("agentcli doctor", "run all checks"),
-    ("agentcli doctor --online", "also contact the server"),
-    ("agentcli doctor --sandbox strict", "test the strict sandbox"),
-    ("agentcli sessions list", "the sessions of this folder"),
-    ("agentcli sessions list --all", "sessions of all folders"),
-    ("agentcli config", "all settings, values and sources"),
-    ("agentcli config --json", "the same as JSON"),
-    ("agentcli permissions list", "active rules"),
-    ("agentcli permissions test 'git push --force'", "the decision and the reason"),
-    ("agentcli permissions test src/app.py --tool Edit", "for another tool"),
-    ("agentcli trust", "review this folder's settings and decide"),
-    ("agentcli trust --list", "trusted folders"),
-    ("agentcli trust --remove ../other", "remove trust"),
-    ("agentcli quarantine list", "quarantined items, origin and reason"),
-    ("agentcli quarantine restore ID", "restore an item"),
-    ("agentcli quarantine rm ID", "delete an item"),
-    ("agentcli plugins list", "plugins, what they add, load time, problems"),
-    ("agentcli plugins new notes", "write an example and its test to your plugin folder"),
-    ("agentcli plugins new notes --project", "the same in this repository"),
-    ("agentcli mcp add files -- npx -y some-files-server .", "a command, for you in this project"),
-    ("agentcli mcp add api https://api.example.com/mcp --scope user", "an address, in all projects"),
-    ("agentcli mcp add db --scope project -e URL='${DB_URL}' -- db-server", "shared, in .mcp.json"),
-    ("agentcli mcp list", "all servers and their state"),
-    ("agentcli mcp test files", "connect and show what it offers"),
-    ("agentcli mcp remove files", "remove it"),
-    ("agentcli mcp serve", "offer the tools of agentcli to another program"),
-    ("agentcli mcp login api", "sign in to a server over HTTP"),
-    ("agentcli completion bash >> ~/.bashrc", "for bash"),
-    ('agentcli completion zsh > "${fpath[1]}/_agentcli"', "for zsh"),
-    ("agentcli completion fish > ~/.config/fish/completions/agentcli.fish", "for fish"),
-)
 
 
 def root_help(width: int, styled: bool = False) -> str:
@@ -98,11 +56,6 @@ def root_help(width: int, styled: bool = False) -> str:
     sections = {EXAMPLES: GENERAL_EXAMPLES, "Commands": [*COMMANDS.items()], **groups, "Exit codes": EXIT_CODES}
     more = "\n".join(textwrap.wrap(MORE, _fit(width)))
     return f"{lay_out(USAGE, ABOUT, sections, width, styled)}\n\n{more}"
-
-
-def examples_of(path: Sequence[str]) -> list[HelpRow]:
-    """The examples of a sub-command."""
-    return [(line, text) for line, text in COMMAND_EXAMPLES if f"{line} ".startswith(f"agentcli {' '.join(path)} ")]
 
 
 def flag_row(flag: Flag) -> HelpRow:

@@ -15,7 +15,7 @@ from agentcli.cli.flags import Parsed
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.headless.run import HeadlessSettings
 
 _UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentcli.cli import COMMANDS
-from agentcli.cli.flags import MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.output import echo, echo_json, notice
-from agentcli.cli.permissions import AsJson, takes_rights
+from agentcli.cli.permissions import AsJson, Trust, table_option, takes_rights
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.format import duration
-from agentcli.core.text.plaintext import plain_line, shown_name
+from agentcli.core.text.plaintext import plain_line, show_name
 
 if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment
@@ -31,15 +30,10 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 
-T = TypeVar("T")
 _LOG_LINES = 10
 """Last lines of a server's log in the JSON output."""
 ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
-TrustFlag = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
-ConfigFlag = Annotated[
-    list[str] | None,
-    typer.Option("--mcp-config", help="Also the servers of a file or JSON text.", metavar="JSON|FILE"),
-]
+ConfigFlag = Annotated[list[str] | None, table_option("--mcp-config")]
 
 
 def environment_here(
@@ -69,20 +63,20 @@ def configured_servers(env: Environment) -> FoundServers:
     return found
 
 
-def named_server(env: Environment, found: FoundServers, name: str) -> ServerConfig:
+def find_named_server(env: Environment, found: FoundServers, name: str) -> ServerConfig:
     """The server with this name. Raises `UsageError` if there is none."""
     for config in found.configs:
         if config.name == name:
             return config
     known = ", ".join(config.name for config in found.configs)
     problem = f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
-    raise UsageError(" ".join(filter(None, (problem, ignored_servers(env)))))
+    raise UsageError(" ".join(filter(None, (problem, describe_ignored_servers(env)))))
 
 
-def approved_server(env: Environment, name: str) -> ServerConfig:
+def find_approved_server(env: Environment, name: str) -> ServerConfig:
     """The server with this name, if it may be started. Raises `AgentError`."""
     found = configured_servers(env)
-    server = named_server(env, found, name)
+    server = find_named_server(env, found, name)
     if name in found.unapproved:
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
@@ -90,7 +84,7 @@ def approved_server(env: Environment, name: str) -> ServerConfig:
     return server
 
 
-def ignored_servers(env: Environment) -> str:
+def describe_ignored_servers(env: Environment) -> str:
     """A sentence about servers in the project's settings if they are ignored because the folder is not trusted."""
     from agentcli.config.paths import PROJECT_FOLDER
 
@@ -102,13 +96,6 @@ def ignored_servers(env: Environment) -> str:
     return f"Servers in {which} are ignored because this folder is not trusted. Run `agentcli trust`, or use --trust."
 
 
-SERVE_HELP = (
-    "Offer the tools of agentcli to another program over standard input and output, as an MCP server. Permission "
-    "rules, hooks and the sandbox apply. A call that needs approval asks through the other program if it can ask, "
-    "else it is denied."
-)
-
-
 @takes_rights
 def serve(
     tools: Annotated[
@@ -117,6 +104,12 @@ def serve(
     *,
     flags: list[str],
 ) -> None:
+    """Offer the tools of agentcli to another program over standard input and output, as an MCP server. Permission
+    rules, hooks and the sandbox apply. A call that needs approval asks through the other program if it can ask, else it
+    is denied.
+
+    agentcli mcp serve  offer the tools of agentcli to another program
+    """
     from agentcli.assemble import build_engine
     from agentcli.cli.flags import parse
     from agentcli.cli.invocation import build_options
@@ -135,38 +128,7 @@ def serve(
     asyncio.run(main())
 
 
-_ADD_HELP = """Add a server: an address, or a command after `--`.
-
-Scopes: local (the default) is for you in this project, user for you in all projects, project is shared in .mcp.json."""
-_ADD_JSON_HELP = 'Add a server from its JSON entry, such as {"type": "http", "url": "https://…"}.'
-_LIST_HELP = "List all servers with their state. Connects to each, except to unapproved ones of a repository."
-_GET_HELP = "Show a server's configuration. Values that may be secrets are masked."
-_REMOVE_HELP = "Remove a server from your configuration."
-_TEST_HELP = "Connect to a server and show what it offers. Exit code 1 if that fails."
-_RESET_HELP = "Forget which servers and tools you switched on or off in this project."
-
-_Scope = Annotated[
-    str | None,
-    typer.Option(
-        "--scope", "-s", help=f"{', '.join(MCP_SCOPES[:-1])} or {MCP_SCOPES[-1]}.", metavar="SCOPE", show_default=False
-    ),
-]
-
-
-def build() -> typer.Typer:
-    from agentcli.cli import mcp_login
-
-    app = typer.Typer(help=COMMANDS["mcp"], rich_markup_mode=None, no_args_is_help=True)
-    app.command("add", help=_ADD_HELP)(add)
-    app.command("add-json", help=_ADD_JSON_HELP)(add_json)
-    app.command("list", help=_LIST_HELP)(list_servers)
-    app.command("get", help=_GET_HELP)(get)
-    app.command("remove", help=_REMOVE_HELP)(remove)
-    app.command("test", help=_TEST_HELP)(try_server)
-    app.command("reset-project-choices", help=_RESET_HELP)(reset_project_choices)
-    app.command("serve", help=SERVE_HELP)(serve)
-    mcp_login.register(app)
-    return app
+_Scope = Annotated[str | None, table_option("--scope")]
 
 
 # ------------------------------------------------------------------------------------------------------- add, remove
@@ -179,10 +141,7 @@ def add(
         typer.Argument(metavar="URL | -- COMMAND ARGS…", help="Its address, or the command that starts it."),
     ] = None,
     scope: _Scope = None,
-    transport: Annotated[
-        str | None,
-        typer.Option("--transport", "-t", help="stdio, http or sse. Default: http for an address.", metavar="KIND"),
-    ] = None,
+    transport: Annotated[str | None, table_option("--transport")] = None,
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", help="Variable of the command; repeatable.", metavar="NAME=VALUE")
     ] = None,
@@ -191,6 +150,15 @@ def add(
         typer.Option("--header", "-H", help="Header of the requests; repeatable.", metavar="NAME: VALUE"),
     ] = None,
 ) -> None:
+    """Add a server: an address, or a command after `--`.
+
+    Scopes: local (the default) is for you in this project, user for you in all projects, project is shared in
+    .mcp.json.
+
+    agentcli mcp add files -- npx -y some-files-server .                 a command, for you in this project
+    agentcli mcp add api https://api.example.com/mcp --scope user        an address, in all projects
+    agentcli mcp add db --scope project -e URL='${DB_URL}' -- db-server  shared, in .mcp.json
+    """
     entry = entry_from(target or [], transport, env or [], header or [])
     _save(name, entry, scope)
 
@@ -200,6 +168,7 @@ def add_json(
     text: Annotated[str, typer.Argument(metavar="JSON", help="The server's entry.", show_default=False)],
     scope: _Scope = None,
 ) -> None:
+    """Add a server from its JSON entry, such as {"type": "http", "url": "https://…"}."""
     from agentcli.config.files import parse_document
 
     document = parse_document(text.encode("utf-8", "surrogatepass"), "JSON")
@@ -211,22 +180,24 @@ def add_json(
 
 
 def remove(name: ServerName, scope: _Scope = None) -> None:
+    """Remove a server from your configuration.
+
+    agentcli mcp remove files  remove it
+    """
     keeper = _keeper(environment_here())
     scopes = keeper.scopes_of(name)
     if scope is None and len(scopes) > 1:
         raise UsageError(f"{name} is in several scopes: {', '.join(scopes)}. Choose one with --scope.")
     if scope is None and not scopes:
         raise UsageError(f"There is no MCP server {name!r} in your configuration. agentcli mcp list shows all.")
-    path = keeper.change(_check_scope(scope) or scopes[0], name, None)
-    echo(f"Removed {shown_name(name)} from {shown_name(path)}")
+    path = keeper.change(scope or scopes[0], name, None)
+    echo(f"Removed {show_name(name)} from {show_name(path)}")
 
 
 def entry_from(target: list[str], transport: str | None, env: list[str], headers: list[str]) -> dict[str, Any]:
     """The entry for the arguments of `mcp add`. Raises `UsageError`."""
     if not target:
         raise UsageError("Give an address, or -- and a command: agentcli mcp add NAME -- npx -y some-server")
-    if transport is not None and transport not in MCP_TRANSPORTS:
-        raise UsageError(f"--transport must be one of {', '.join(MCP_TRANSPORTS)}, not {transport!r}.")
     is_address = len(target) == 1 and target[0].startswith(("http://", "https://"))
     kind = transport or ("http" if is_address else "stdio")
     if kind == "stdio":
@@ -258,19 +229,13 @@ def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
         raise UsageError(f"{parsed.problems[0].reason} Nothing was saved.")
     for problem in parsed.problems:
         notice(problem.text)
-    keeper, where = _keeper(env), _check_scope(scope) or "local"
+    keeper, where = _keeper(env), scope or "local"
     path = keeper.change(where, name, entry)
-    echo(f"Added {name} to {shown_name(path)}")
+    echo(f"Added {name} to {show_name(path)}")
     if where != "user" and not keeper.trust.state(env.cwd).usable:
         echo("It starts when you trust this project: run `agentcli trust`.")
     else:
         echo(f"Try it: agentcli mcp test {name}")
-
-
-def _check_scope(scope: str | None) -> str | None:
-    if scope is not None and scope not in MCP_SCOPES:
-        raise UsageError(f"--scope must be one of {', '.join(MCP_SCOPES)}, not {scope!r}.")
-    return scope
 
 
 def _keeper(env: Environment) -> ServerKeeper:
@@ -293,24 +258,32 @@ def list_servers(
         bool,
         typer.Option("--connect/--no-connect", help="Connect to each (the default), or only list them: --no-connect."),
     ] = True,
-    trust: TrustFlag = False,
+    trust: Trust = False,
     config: ConfigFlag = None,
     as_json: AsJson = False,
 ) -> None:
+    """List all servers with their state. Connects to each, except to unapproved ones of a repository.
+
+    agentcli mcp list  all servers and their state
+    """
     from agentcli.commands.mcp_listing import overview
 
     env = environment_here(trust, config)
     found = configured_servers(env)
-    if ignored := ignored_servers(env):
+    if ignored := describe_ignored_servers(env):
         notice(ignored)
     if not found.configs and not as_json:
         echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
         return
 
-    def report(servers: McpServers) -> list[Json] | str:
-        return [_server_record(server) for server in servers] if as_json else overview(list(servers))
+    async def look() -> list[Json] | str:
+        async with open_servers(env, found) as servers:
+            if connect:
+                servers.start()
+                await servers.wait_for_start(servers.limits.start_seconds + 1)
+            return [_server_record(server) for server in servers] if as_json else overview(list(servers))
 
-    listed = _with_servers(env, found, report, connect=connect)
+    listed = asyncio.run(look())
     if isinstance(listed, list):
         echo_json(listed)
         return
@@ -319,13 +292,14 @@ def list_servers(
         echo("`agentcli trust` reviews the servers that are not approved.")
 
 
-def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
-    from agentcli.mcp.configuration import shown_fields
+def get(name: ServerName, trust: Trust = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
+    """Show a server's configuration. Values that may be secrets are masked."""
+    from agentcli.mcp.configuration import show_fields
 
     env = environment_here(trust, config)
     found = configured_servers(env)
-    server = named_server(env, found, name)
-    fields = dict(shown_fields(server))
+    server = find_named_server(env, found, name)
+    fields = dict(show_fields(server))
     approved = "waits for approval" if name in found.unapproved else ""
     if as_json:
         record = {"name": name, "type": server.kind, "source": server.source, "origin": server.origin}
@@ -339,39 +313,44 @@ def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, a
             echo(f"  hides the one in {plain_line(weaker.origin)}")
 
 
-def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
+def try_server(name: ServerName, trust: Trust = False, config: ConfigFlag = None, as_json: AsJson = False) -> None:
+    """Connect to a server and show what it offers. Exit code 1 if that fails.
+
+    agentcli mcp test files  connect and show what it offers
+    """
     from agentcli.assemble.mcp import FoundServers
     from agentcli.commands.mcp_listing import details
 
     env = environment_here(trust, config)
-    server = approved_server(env, name)
-    began = time.monotonic()
+    found = FoundServers((find_approved_server(env, name),))
 
-    def report(servers: McpServers) -> tuple[str, Json | list[str]]:
-        [one] = servers
-        seconds = time.monotonic() - began
-        if as_json:
-            return one.state, _offer_record(one, seconds)
-        return one.state, [*details(one, [one], advises=False), "", f"Took {duration(seconds)}."]
+    async def look() -> str:
+        async with open_servers(env, found) as servers:
+            [server] = servers
+            began = time.monotonic()
+            servers.start()
+            await server.enable()
+            await servers.wait_for_start(servers.limits.start_seconds + 1)
+            seconds = time.monotonic() - began
+            if as_json:
+                echo_json(_offer_record(server, seconds))
+            else:
+                echo("\n".join([*details(server, [server], advises=False), "", f"Took {duration(seconds)}."]))
+            return server.state
 
-    state, shown = _with_servers(env, FoundServers((server,)), report, switched_on=True)
-    if isinstance(shown, list):
-        echo("\n".join(shown))
-    else:
-        echo_json(shown)
-    if state != "connected":
+    if asyncio.run(look()) != "connected":
         raise typer.Exit(1)
 
 
 def _server_record(server: McpServer) -> Json:
     """A server as `mcp list --json` prints it."""
-    from agentcli.mcp.configuration import shown_target
+    from agentcli.mcp.configuration import show_target
 
     return {
         "name": server.name,
         "state": server.state,
         "type": server.config.kind,
-        "target": shown_target(server.config),
+        "target": show_target(server.config),
         "source": server.config.source,
         "origin": server.config.origin,
         "error": server.error,
@@ -410,6 +389,7 @@ def _argument_names(prompt: PromptOffer) -> list[str]:
 
 
 def reset_project_choices() -> None:
+    """Forget which servers and tools you switched on or off in this project."""
     from agentcli.config.trust import trust_root
     from agentcli.mcp.servers import ChoiceStore
 
@@ -419,29 +399,14 @@ def reset_project_choices() -> None:
     echo("To withdraw the approval of a repository's servers: agentcli trust --remove")
 
 
-def _with_servers(
-    env: Environment,
-    found: FoundServers,
-    report: Callable[[McpServers], T],
-    *,
-    connect: bool = True,
-    switched_on: bool = False,
-) -> T:
-    """Connect to the servers, make the report, and disconnect. `switched_on`: also those that are disabled."""
+@asynccontextmanager
+async def open_servers(env: Environment, found: FoundServers) -> AsyncIterator[McpServers]:
+    """The servers, not connected yet; they are closed at the end."""
     from agentcli.assemble.mcp import make_servers
     from agentcli.mcp.protocol import ServerRequests
 
-    async def work() -> T:
-        servers = make_servers(env, found, ServerRequests())
-        try:
-            if connect:
-                servers.start()
-                for server in servers:
-                    if switched_on:
-                        await server.enable()
-                await servers.wait_for_start(servers.limits.start_seconds + 1)
-            return report(servers)
-        finally:
-            await servers.aclose()
-
-    return asyncio.run(work())
+    servers = make_servers(env, found, ServerRequests())
+    try:
+        yield servers
+    finally:
+        await servers.aclose()

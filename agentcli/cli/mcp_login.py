@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentcli.cli.mcp import ConfigFlag, ServerName, TrustFlag, approved_server, environment_here
+from agentcli.cli.mcp import ConfigFlag, ServerName, environment_here, find_approved_server, open_servers
 from agentcli.cli.output import echo, notice
+from agentcli.cli.permissions import Trust
 from agentcli.core.errors import AgentError
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
@@ -23,34 +24,31 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 
-LOGIN_HELP = """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
-
-On a machine without a browser: open the address on another machine. After signing in, the browser there ends on a page
-that does not load; paste the address of that page here.
-
-The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are used only
-for this server's name and address. Exit code 1 if you are not signed in at the end."""
-LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
-
 _MAX_LINE = 65_536
-
-
-def register(app: typer.Typer) -> None:
-    app.command("login", help=LOGIN_HELP)(login)
-    app.command("logout", help=LOGOUT_HELP)(logout)
 
 
 def login(
     name: ServerName,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only show the address.")] = False,
-    trust: TrustFlag = False,
+    trust: Trust = False,
     config: ConfigFlag = None,
 ) -> None:
+    """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
+
+    On a machine without a browser: open the address on another machine. After signing in, the browser there ends on a
+    page that does not load; paste the address of that page here.
+
+    The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are used
+    only for this server's name and address. Exit code 1 if you are not signed in at the end.
+
+    agentcli mcp login api  sign in to a server over HTTP
+    """
     env = environment_here(trust, config, opens_browser=not no_browser)
     asyncio.run(_with_server(env, name, sign_in))
 
 
-def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None) -> None:
+def logout(name: ServerName, trust: Trust = False, config: ConfigFlag = None) -> None:
+    """Delete the tokens of a server, and revoke them if it supports that."""
     asyncio.run(_with_server(environment_here(trust, config), name, lambda _servers, server: sign_out(server)))
 
 
@@ -97,19 +95,15 @@ async def sign_out(server: McpServer) -> None:
 
 async def _with_server(env: Environment, name: str, work: Callable[[McpServers, McpServer], Awaitable[None]]) -> None:
     """Do the work with a server, without starting it. Raises `AgentError`."""
-    from agentcli.assemble.mcp import FoundServers, make_servers
-    from agentcli.mcp.protocol import ServerRequests
+    from agentcli.assemble.mcp import FoundServers
 
-    chosen = approved_server(env, name)
-    servers = make_servers(env, FoundServers((chosen,)), ServerRequests())
-    [server] = servers
-    if not server.signs_in:
-        own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""
-        raise AgentError(f"{name} has no sign-in.{own}")
-    try:
+    chosen = find_approved_server(env, name)
+    async with open_servers(env, FoundServers((chosen,))) as servers:
+        [server] = servers
+        if not server.signs_in:
+            own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""
+            raise AgentError(f"{name} has no sign-in.{own}")
         await work(servers, server)
-    finally:
-        await servers.aclose()
 
 
 @contextmanager

@@ -6,38 +6,49 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agentcli.assemble import Rights, rights_for
-from agentcli.cli.flags import BY_NAME, parse
+from agentcli.cli.flags import OF_COMMANDS, parse, read_value
 from agentcli.cli.help import flag_row
 from agentcli.cli.output import confirm, echo, echo_json, notice
 from agentcli.commands import quarantine
+from agentcli.commands.permissions import describe_decision
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.config.trust_effects import effects_of
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
 from agentcli.core.text.format import plural
-from agentcli.core.text.plaintext import plain_line, shown_command, shown_name, terminal_line
+from agentcli.core.text.plaintext import plain_line, show_command, show_name, terminal_line
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
 def table_option(name: str, *aliases: str) -> Any:
-    """The typer option for a flag of the table."""
-    flag = BY_NAME[name]
-    text = flag_row(flag)[1]
-    return typer.Option(*flag.names, *aliases, metavar=flag.metavar or None, help=text, show_default=False)
+    """The typer option for a flag of the table, which also says what its value may be."""
+    flag = OF_COMMANDS[name]
+
+    def check(value: str | None) -> str | None:
+        return None if value is None else str(read_value(flag, name, value))
+
+    return typer.Option(
+        *flag.names,
+        *aliases,
+        metavar=flag.metavar or None,
+        help=flag_row(flag)[1],
+        show_default=False,
+        callback=check if flag.choices else None,
+    )
 
 
 Trust = Annotated[bool, table_option("--trust")]
 Sandbox = Annotated[str | None, table_option("--sandbox")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, table_option("--json")]
 _RIGHTS: dict[str, Any] = {
     "permission_mode": Annotated[str | None, table_option("--permission-mode", "--mode")],
     "trust": Trust,
@@ -80,26 +91,34 @@ def takes_rights(function: Callable[..., None]) -> Callable[..., None]:
 @takes_rights
 def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
-    tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
+    tool: Annotated[str, table_option("--tool")] = "Bash",
     as_json: AsJson = False,
     *,
     flags: list[str],
 ) -> None:
     """Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. Exit codes: 0
-    allowed, 3 needs approval, 4 denied."""
+    allowed, 3 needs approval, 4 denied.
+
+    agentcli permissions test 'git push --force'      the decision and the reason
+    agentcli permissions test src/app.py --tool Edit  for another tool
+    """
     rights = _rights(flags)
     decision, rules, name = decide_call(rights, tool, subject)
     if as_json:
         echo_json(_record(decision, rules, name, rights))
     else:
-        for line in _lines(decision, rules):
-            echo(line)
+        echo(describe_decision(decision))
+        if rules:
+            echo(f"{plural(len(rules), 'Rule')} to allow it: {terminal_line(', '.join(rules))}")
     raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
 @takes_rights
 def list_rules(as_json: AsJson = False, *, flags: list[str]) -> None:
-    """List the active rules and their sources."""
+    """List the active rules and their sources.
+
+    agentcli permissions list  active rules
+    """
     rights = _rights(flags)
     policy = rights.policy
     rows: list[Json] = [
@@ -152,15 +171,6 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
     return found.needs({field: subject}, rights.context)
 
 
-def _lines(decision: Decision, rules: list[str]) -> Iterator[str]:
-    yield f"{decision.behavior}: {terminal_line(decision.reason)}"
-    if len(decision.details) > 1:
-        for line in decision.details:
-            yield f"  {terminal_line(line)}"
-    if rules:
-        yield f"{plural(len(rules), 'Rule')} to allow it: {terminal_line(', '.join(rules))}"
-
-
 def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> Json:
     return {
         "behavior": decision.behavior,
@@ -184,14 +194,19 @@ def trust(
     remove: Annotated[bool, typer.Option("--remove", help="Remove trust from the folder.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List trusted folders.")] = False,
 ) -> None:
+    """
+    agentcli trust                    review this folder's settings and decide
+    agentcli trust --list             trusted folders
+    agentcli trust --remove ../other  remove trust
+    """
     store, where = TrustStore.of(os.environ), folder or Path.cwd()
     if list_:
         for root in store.roots():
-            echo(shown_name(str(root)))
+            echo(show_name(str(root)))
     elif remove:
         root = store.state(where).root
         known = store.distrust(root)
-        echo(f"{shown_name(str(root))} is no longer trusted." if known else "It was not trusted.")
+        echo(f"{show_name(str(root))} is no longer trusted." if known else "It was not trusted.")
     else:
         _trust_folder(store, where, yes)
 
@@ -204,7 +219,7 @@ def _trust_folder(trust: TrustStore, folder: Path, yes: bool) -> None:
     if not folder.is_dir():
         raise UsageError(f"{terminal_line(str(folder))} is not a folder.")
     state = trust.state_for_review(folder)
-    root = shown_name(str(state.root))
+    root = show_name(str(state.root))
     if state.trusted:
         echo(f"{root} is trusted, and nothing in it has changed since.")
         return
@@ -221,15 +236,15 @@ def _trust_folder(trust: TrustStore, folder: Path, yes: bool) -> None:
 
 def describe_content(state: TrustState) -> str:
     """All content that would take effect, in full, with invisible characters spelled out."""
-    lines = [f"Folder: {shown_name(str(state.root))}"]
+    lines = [f"Folder: {show_name(str(state.root))}"]
     if not state.parts:
         lines.append("It has no settings, servers, hooks, skills or commands.")
     for part in state.parts:
         mark = "changed or new" if part.name in state.changed else "as trusted before"
-        lines += ["", f"{shown_name(part.name)} ({mark}):", *_content(part)]
-    for title, rows in effects_of(state).titled():
+        lines += ["", f"{show_name(part.name)} ({mark}):", *_content(part)]
+    for title, rows in effects_of(state).list_titles():
         lines += ["", title] if rows else []
-        lines += [f"  | {shown_name(text)}  (from {shown_name(name)})" for text, name in rows]
+        lines += [f"  | {show_name(text)}  (from {show_name(name)})" for text, name in rows]
     return "\n".join(lines)
 
 
@@ -238,7 +253,7 @@ def _content(part: TrustedContent) -> list[str]:
         return ["    Cannot be shown: not a regular file inside the folder, or too large. It is never trusted."]
     rows = part.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     # With a prefix: a line that the terminal wraps has none, so a long line cannot imitate the next heading.
-    return [f"  | {shown_command(row)}" for row in rows] if part.text else ["    (empty)"]
+    return [f"  | {show_command(row)}" for row in rows] if part.text else ["    (empty)"]
 
 
 # -------------------------------------------------------------------------------------------------------- quarantine
@@ -248,7 +263,10 @@ _FIELDS = ("id", "path", "kind", "command", "when", "reason")
 
 
 def list_items(as_json: AsJson = False) -> None:
-    """List quarantined items, oldest first."""
+    """List quarantined items, oldest first.
+
+    agentcli quarantine list  quarantined items, origin and reason
+    """
     store = quarantine.store(os.environ)
     if as_json:
         echo_json([{name: getattr(item, name) for name in _FIELDS} for item in store.items()])
@@ -258,11 +276,17 @@ def list_items(as_json: AsJson = False) -> None:
 
 
 def restore_item(item_id: Annotated[str, _ID]) -> None:
-    """Restore an item to its original place."""
+    """Restore an item to its original place.
+
+    agentcli quarantine restore ID  restore an item
+    """
     echo(quarantine.restore(quarantine.store(os.environ), item_id))
 
 
 def remove_items(item_ids: Annotated[list[str], _ID]) -> None:
-    """Delete items from quarantine."""
+    """Delete items from quarantine.
+
+    agentcli quarantine rm ID  delete an item
+    """
     for line in quarantine.remove(quarantine.store(os.environ), item_ids):
         echo(line)

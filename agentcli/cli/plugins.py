@@ -12,7 +12,7 @@ import typer
 from agentcli.cli.output import echo, echo_json
 from agentcli.cli.permissions import AsJson, Trust
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.text.plaintext import shown_name
+from agentcli.core.text.plaintext import show_name
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PLUGIN = '''"""NAME: a plugin for agentcli. It is loaded again when you save it."""
@@ -48,7 +48,10 @@ def list_plugins(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Load all plugins of this folder and list what they add, their load time and their problems."""
+    """Load all plugins of this folder and list what they add, their load time and their problems.
+
+    agentcli plugins list  plugins, what they add, load time, problems
+    """
     from agentcli.agent.plugins import combine
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
@@ -87,7 +90,11 @@ def new_plugin(
     project: Annotated[bool, typer.Option("--project", help="In .agentcli/plugins of this repository.")] = False,
     user: Annotated[bool, typer.Option("--user", help="In your own plugin folder; the default.")] = False,
 ) -> None:
-    """Write a working example plugin and its test, and print where they are."""
+    """Write a working example plugin and its test, and print where they are.
+
+    agentcli plugins new notes            write an example and its test to your plugin folder
+    agentcli plugins new notes --project  the same in this repository
+    """
     from agentcli.config.paths import PROJECT_FOLDER, Paths
     from agentcli.config.trust import TrustStore, content_digest, trust_root
     from agentcli.plugins.collection import FOLDER
@@ -107,8 +114,8 @@ def new_plugin(
         _write(folder / file, text)
         if was_trusted:
             trusts.trust_own_change(before, folder / file, None, content_digest(text.encode()))
-    echo("\n".join(f"Wrote {shown_name(str(folder / file))}" for file in files))
-    echo(f"Run its test: python -m pytest {shown_name(str(folder / f'test_{name}.py'))}")
+    echo("\n".join(f"Wrote {show_name(str(folder / file))}" for file in files))
+    echo(f"Run its test: python -m pytest {show_name(str(folder / f'test_{name}.py'))}")
     if project and not was_trusted:
         echo("It is loaded when you trust this project: run `agentcli trust`.")
     else:
@@ -121,9 +128,9 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{shown_name(str(path))} is already there. Choose another name, or remove it.") from None
+        raise UsageError(f"{show_name(str(path))} is already there. Choose another name, or remove it.") from None
     except OSError as error:
-        raise AgentError(f"Cannot write {shown_name(str(path))}: {error.strerror}.") from error
+        raise AgentError(f"Cannot write {show_name(str(path))}: {error.strerror}.") from error
 
 
 def example_files(name: str) -> dict[str, str]:

@@ -8,10 +8,12 @@ front_end)` and can open pages, ask, copy and so on. In a module of several comm
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from functools import partial
 from importlib import import_module
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentcli.core.errors import AgentError, UsageError
@@ -28,15 +30,6 @@ ArgumentValues = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
 """Value of `local` for any arguments. Such a command needs a front end."""
-
-
-@frozen
-class Manual:
-    """Text of `/help COMMAND` besides the row: `MANUAL` in the command's module, `NAME_MANUAL` in a shared one."""
-
-    text: str
-    examples: tuple[tuple[str, str], ...]
-    """Lines to type, and what each does."""
 
 
 @frozen
@@ -68,8 +61,8 @@ class Command:
     """Function to run; None: `run` of its module."""
     unavailable: str = ""
     """Why it cannot be used now; menus show it greyed. "" if it can."""
-    help: Manual | None = None
-    """Manual for `/help`; None: `MANUAL` of its module."""
+    help: str = ""
+    """Text of `/help COMMAND`; "": the docstring of its function."""
 
     @property
     def usage(self) -> str:
@@ -96,23 +89,27 @@ class Command:
         values = self.completes(engine, front_end) if callable(self.completes) else self.completes
         return [(value, "") if isinstance(value, str) else value for value in values]
 
-    def _member(self, name: str) -> Any:
-        """A member of the command's module, which is imported on first use to keep the start fast."""
+    def _load_function(self) -> Callable[..., Any]:
+        """The command's function. Its module is imported on first use to keep the start fast."""
+        if self.function is not None:
+            return self.function
         own = self.name.replace("-", "_")
         module = import_module(f"agentcli.commands.{self.module or own}")
-        if not self.module:
-            return getattr(module, name)
-        return getattr(module, f"run_{own}" if name == "run" else f"{own.upper()}_{name}")
+        return cast(Callable[..., Any], getattr(module, f"run_{own}" if self.module else "run"))
 
     @property
-    def manual(self) -> Manual:
-        return self.help if self.help is not None else cast(Manual, self._member("MANUAL"))
+    def manual(self) -> str:
+        """Text of `/help COMMAND` besides the row: `help`, or the docstring, whose last paragraph has examples."""
+        if self.help:
+            return self.help
+        text, _blank, examples = (inspect.getdoc(self._load_function()) or "").rpartition("\n\n")
+        return "\n\n".join((text.replace("\n", " "), indent(examples, "  ")))
 
     def load(self) -> RunCommand:
-        run = self.function if self.function is not None else self._member("run")
-        return partial(self._guarded, run) if self.kind == "report" else cast(RunCommand, run)
+        run = self._load_function()
+        return partial(self._run_guarded, run) if self.kind == "report" else cast(RunCommand, run)
 
-    async def _guarded(
+    async def _run_guarded(
         self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
     ) -> AsyncGenerator[Event, None]:
         from agentcli.commands.front_end import NoFrontEnd, Unavailable

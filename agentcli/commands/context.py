@@ -10,33 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.commands.table import GAP, WIDTH
+from agentcli.commands.table import WIDTH, table
 from agentcli.context.report import ContextItem
 from agentcli.context.user_edits import ContextEffect
 from agentcli.core.errors import UsageError
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
-from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost
 
-CONTEXT_MANUAL = Manual(
-    "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "
-    "pin, drop and restore the selected item.",
-    (
-        ("/context", "show what fills the context window, by kind"),
-        ("/context items", "list items with their ids"),
-        ("/context pin ID", "pin an item"),
-        ("/context unpin ID", "unpin an item"),
-        ("/context price ID", "show what dropping an item saves and costs"),
-        ("/context drop ID", "drop an item"),
-        ("/context restore ID", "restore an item"),
-    ),
-)
 
 _USAGE = (
     "/context items lists the items with their ids. Use one with pin, unpin, drop, price or restore: /context pin ID"
@@ -47,6 +32,17 @@ _HANDLE = 6
 
 
 async def run_context(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u
+    pin, drop and restore the selected item.
+
+    /context             show what fills the context window, by kind
+    /context items       list items with their ids
+    /context pin ID      pin an item
+    /context unpin ID    unpin an item
+    /context price ID    show what dropping an item saves and costs
+    /context drop ID     drop an item
+    /context restore ID  restore an item
+    """
     if not arguments and front_end.has_pages:
         await front_end.page("context", engine)
         return None
@@ -120,16 +116,8 @@ def _item_by_item(engine: Engine) -> str:
     rows: list[tuple[str, ...]] = [("id", "kind", "tokens", "share", "age", "cached", "what")]
     rows += [_row(item, names, window, "pinned: " if item.pinned else "") for item in items]
     rows += [_row(item, names, window, "dropped: ") for item in dropped]
-    widths = [max(map(cell_count, column)) for column in zip(*rows, strict=True)]
-    room = max(12, WIDTH - sum(widths[:-1]) - GAP * (len(widths) - 1))
-    lines = []
-    for id, kind, *numbers, cached, what in rows:
-        columns = [id.ljust(widths[0]), kind.ljust(widths[1])]
-        columns += [number.rjust(width) for number, width in zip(numbers, widths[2:5], strict=True)]
-        columns += [cached.ljust(widths[5]), cut(what, room)]
-        lines.append((" " * GAP).join(columns).rstrip())
-    lines.append("Age: how many prompts ago. /context pin, drop, price or restore take an id.")
-    return "\n".join(lines)
+    shown = table(rows, left=(0, 1, 5), text_width=WIDTH)
+    return f"{shown}\nAge: how many prompts ago. /context pin, drop, price or restore take an id."
 
 
 def _row(item: ContextItem, names: Mapping[str, str], window: int, state: str) -> tuple[str, ...]:
@@ -164,18 +152,14 @@ def _meant(engine: Engine, name: str) -> str:
     return next((id for id, handle in handles(ids).items() if handle == name.lower()), name)
 
 
-COMPACT_MANUAL = Manual(
-    "Shows the summary first, and you can edit it. Compaction also runs automatically before the context window is "
-    "full, without asking. Your prompts, the last exchange, files in use and pinned items stay.",
-    (
-        ("/compact", "summarise now"),
-        ("/compact the parser, not the tests", "summarise now, with a focus"),
-        ("/compact undo", "undo the last compaction"),
-    ),
-)
-
-
 def run_compact(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    """Shows the summary first, and you can edit it. Compaction also runs automatically before the context window is
+    full, without asking. Your prompts, the last exchange, files in use and pinned items stay.
+
+    /compact                            summarise now
+    /compact the parser, not the tests  summarise now, with a focus
+    /compact undo                       undo the last compaction
+    """
     if arguments.strip().lower() == "undo":
         return engine.perform(engine.context.undo_compaction())
     return _compact(engine, arguments)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agentcli.agent.costs.costs import dollars
-from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
+from agentcli.agent.costs.costs import Spending, SubmissionSpending, ToolSpending, dollars
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.errors import UsageError
 from agentcli.core.text.format import about_money, counted, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import ModelTotals, Totals, Usage
-
-COST_MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
 
 UNUSED = "Nothing has been used yet."
 UNUSED_SINCE_RESUME = "Nothing has been used since the session was resumed."
@@ -27,6 +23,10 @@ _NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 
 
 async def run_cost(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | None:
+    """Lists tokens and cost per model, prompt and tool.
+
+    /cost  show tokens and cost so far
+    """
     if front_end.has_pages:
         await front_end.page("cost", engine)
         return None
@@ -74,7 +74,7 @@ def lost(engine: Engine) -> str:
     return f"The prompt cache {losses}" if losses else ""
 
 
-def saved(engine: Engine) -> str:
+def describe_savings(engine: Engine) -> str:
     """Savings from leaving out old content, and the cost of rewriting the cache for it, as a sentence; "" if none."""
     steps = engine.costs.spending.steps
     if not steps.saved_tokens and not steps.rebilled_tokens:
@@ -96,7 +96,7 @@ def before(engine: Engine) -> str:
     in_all = f"; in all {money(whole.cost_usd)}" if engine.costs.totals.by_model else ""
     return (
         f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}{in_all}, "
-        f"with {cached(whole.usage)} of the input from the cache."
+        f"with {format_cached(whole.usage)} of the input from the cache."
     )
 
 
@@ -104,7 +104,9 @@ def _summary(engine: Engine) -> str:
     totals = engine.costs.totals
     unpriced = sum(used.unpriced_requests for used in totals.by_model.values())
     more = "" if not unpriced else f", plus {_requests(unpriced)} of unknown price"
-    lines = [f"{money(totals.cost_usd)} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
+    lines = [
+        f"{money(totals.cost_usd)} so far{more}; {format_cached(totals.usage)} of the input was read from the cache."
+    ]
     if sentence := before(engine):
         lines.append(sentence)
     if (cap := engine.costs.budget.cap) is not None:
@@ -114,7 +116,7 @@ def _summary(engine: Engine) -> str:
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""
         lines.append(f"Sending the next request costs {about_money(following)}.{cold}")
-    lines += [sentence for sentence in (lost(engine), saved(engine)) if sentence]
+    lines += [sentence for sentence in (lost(engine), describe_savings(engine)) if sentence]
     return "\n".join(lines)
 
 
@@ -135,10 +137,10 @@ def _submissions(submissions: Sequence[SubmissionSpending], width: int) -> str:
     """Table of prompts. Their text is the last column, because its width on a screen is uncertain."""
     first = max(0, len(submissions) - MAX_PROMPTS)
     rows = [
-        (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), price(one.spent), one.title)
+        (str(number), f"{one.spent.requests:,}", format_cached(one.spent.usage), price(one.spent), one.title)
         for number, one in enumerate(submissions[first:], first + 1)
     ]
-    shown = table([("prompt", "requests", "cached", "cost", ""), *rows], last_is_text=True, width=width)
+    shown = table([("prompt", "requests", "cached", "cost", ""), *rows], text_width=width)
     return shown + (f"\n({first:,} earlier prompts are not shown.)" if first else "")
 
 
@@ -183,7 +185,7 @@ def counts_of(used: ModelTotals) -> tuple[int, ...]:
 
 
 def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
-    return (*map(count, counts_of(used)), cached(used.usage), price(used))
+    return (*map(count, counts_of(used)), format_cached(used.usage), price(used))
 
 
 def together(totals: Totals) -> ModelTotals:
@@ -200,7 +202,7 @@ def price(used: ModelTotals, unknown: str = "not known") -> str:
     return unknown if used.unpriced_requests == used.requests else f"{money(used.cost_usd)} + ?"
 
 
-def cached(usage: Usage) -> str:
+def format_cached(usage: Usage) -> str:
     return percent(usage.cache_read_input_tokens, usage.prompt_tokens or 1, decimals=1)
 
 
@@ -208,13 +210,13 @@ def _requests(count: int) -> str:
     return counted(count, "request")
 
 
-BUDGET_MANUAL = Manual(
-    "Warns at 80% and asks before spending more than the budget.",
-    (("/budget", "show what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "remove it")),
-)
-
-
 async def run_budget(engine: Engine, arguments: str) -> str:
+    """Warns at 80% and asks before spending more than the budget.
+
+    /budget       show what is left
+    /budget 2.50  set it, in dollars
+    /budget off   remove it
+    """
     wanted = arguments.strip().lower()
     if not wanted:
         return _current_budget(engine)
@@ -224,7 +226,7 @@ async def run_budget(engine: Engine, arguments: str) -> str:
     cap = dollars(wanted)
     if cap is None:
         raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
-    if problem := _unpriced(engine):
+    if problem := _explain_unpriced(engine):
         raise UsageError(problem)
     engine.costs.budget.set(cap)
     spent = engine.costs.totals.cost_usd
@@ -232,7 +234,7 @@ async def run_budget(engine: Engine, arguments: str) -> str:
     return _current_budget(engine) + beyond
 
 
-def _unpriced(engine: Engine) -> str:
+def _explain_unpriced(engine: Engine) -> str:
     """Why a budget cannot be enforced: models without a known price. "" if all prices are known."""
     models = (engine.model, *engine.profile.fallback_models, engine.profile.advisor)
     unknown = [model for model in models if model and engine.session.catalog.get(model).price is None]

@@ -11,7 +11,7 @@ from typing import Any
 from agentcli.agent.engine import Engine
 from agentcli.agent.plugins import Owned, SessionPlugins
 from agentcli.agent.prompt_expansion import DefinedPrompt
-from agentcli.commands.base import Command, Manual, fail, say
+from agentcli.commands.base import Command, fail, say
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
@@ -32,7 +32,7 @@ def rows_from_files(library: Library) -> Iterator[Command]:
             yield _row(skill, "skill")
 
 
-def untrusted_rows(library: Library) -> Iterator[Command]:
+def list_untrusted(library: Library) -> Iterator[Command]:
     """Rows for commands of a project that is not trusted. They only say how to trust it."""
     for name, file in library.untrusted.items():
         shown = plain_line(name, 80)
@@ -42,7 +42,7 @@ def untrusted_rows(library: Library) -> Iterator[Command]:
             source="project",
             function=partial(_refuse, shown, plain_line(file, 200)),
             unavailable="this folder is not trusted; /trust reviews it",
-            help=Manual(f"It is not used before you have trusted this folder. {_HOW_TO_TRUST}", ()),
+            help=f"It is not used before you have trusted this folder. {_HOW_TO_TRUST}",
         )
 
 
@@ -60,7 +60,7 @@ def _row(definition: CommandFile | SkillFile, kind: str) -> Command:
         kind="prompt",
         source=definition.origin.scope,
         function=partial(_send, definition),
-        help=Manual(f"This {kind} comes from {definition.origin.label}.", ()),
+        help=f"This {kind} comes from {definition.origin.label}.",
     )
 
 
@@ -83,7 +83,7 @@ def rows_from_plugins(plugins: SessionPlugins) -> Iterator[Command]:
             kind="report" if shows else "prompt",
             source="plugin",
             function=partial(_run_plugin_command, owned) if shows else partial(_send_plugin_prompt, owned),
-            help=Manual(f"This command comes from {plain_line(owned.source.label)}.", ()),
+            help=f"This command comes from {plain_line(owned.source.label)}.",
         )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
@@ -17,17 +16,6 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import terminal_line, terminal_text
 from agentcli.core.text.unified_diff import FileDiff, parse_files, split_files
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
-
-MANUAL = Manual(
-    "Compares files with the snapshots taken before each change. It leaves out your own changes and needs no git "
-    "repository. In the app: f F next and previous file, h H hunk, o list of files, v side by side or "
-    "unified, a all changes since HEAD, l the last prompt only, / search, c copy the file's diff, C copy all.",
-    (
-        ("/diff", "show what agentcli changed in this session"),
-        ("/diff last", "show what the last prompt changed"),
-        ("/diff all", "show all changes since HEAD, including yours and untracked files"),
-    ),
-)
 
 ARGUMENTS: Mapping[str, DiffScope] = {"": "session", "last": "prompt", "all": "all"}
 USAGE = (
@@ -148,13 +136,13 @@ def _name(path: str) -> str:
     return terminal_line(path.encode("utf-8", "replace").decode())
 
 
-def heading(changes: Changes, scope: DiffScope) -> str:
+def format_heading(changes: Changes, scope: DiffScope) -> str:
     """`2 files changed in this session, +3 −1`."""
     count = counted(len(changes.files), "file")
     return f"{count} changed {WHERE[scope]}, +{changes.added} −{changes.removed}"
 
 
-def listing(changes: Changes) -> list[str]:
+def list_files(changes: Changes) -> list[str]:
     """A line for each file."""
     rows = []
     for file in changes.files:
@@ -165,7 +153,7 @@ def listing(changes: Changes) -> list[str]:
 
 def text_of(changes: Changes, scope: DiffScope) -> str:
     """Everything as plain text: the files, then the unified diff. Safe to show."""
-    parts = [f"{heading(changes, scope)}:", *listing(changes), ""]
+    parts = [f"{format_heading(changes, scope)}:", *list_files(changes), ""]
     parts += [_show(file).rstrip("\n") for file in changes.files if file.source]
     return "\n".join([*parts, CUT] if changes.cut else parts).rstrip()
 
@@ -178,6 +166,14 @@ def _show(file: ChangedFile) -> str:
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """Compares files with the snapshots taken before each change. It leaves out your own changes and needs no git
+    repository. In the app: f F next and previous file, h H hunk, o list of files, v side by side or unified, a all
+    changes since HEAD, l the last prompt only, / search, c copy the file's diff, C copy all.
+
+    /diff       show what agentcli changed in this session
+    /diff last  show what the last prompt changed
+    /diff all   show all changes since HEAD, including yours and untracked files
+    """
     scope = ARGUMENTS.get(arguments)
     if scope is None:
         raise UsageError(USAGE)

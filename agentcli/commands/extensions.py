@@ -8,25 +8,24 @@ from agentcli.agent.attachments.skills import skill_uses
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_files import Inactive
 from agentcli.agent.plugins import line_of_function
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import find
 from agentcli.context.estimate import text_tokens
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted, duration, token_count
-from agentcli.core.text.plaintext import plain_line, shown_command
+from agentcli.core.text.plaintext import plain_line, show_command
 from agentcli.definitions.files import SkillFile
 from agentcli.plugins.loader import LoadedPlugin, PluginProblem
 
-SKILLS_MANUAL = Manual(
-    "A skill is a folder with a SKILL.md in .agentcli/skills, .claude/skills or .agents/skills, of the project or of "
-    "your home folder. The model loads one when its description fits; /NAME starts one.",
-    (("/skills", "list all skills"), ("/skills pdf", "list those whose name or description contains pdf")),
-)
-
 
 async def run_skills(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """A skill is a folder with a SKILL.md in .agentcli/skills, .claude/skills or .agents/skills, of the project or of
+    your home folder. The model loads one when its description fits; /NAME starts one.
+
+    /skills      list all skills
+    /skills pdf  list those whose name or description contains pdf
+    """
     await engine.live_files.refresh()
     wanted = arguments.strip().lower()
     known = list(engine.session.definitions.skills.values()) if engine.session.definitions is not None else []
@@ -66,14 +65,13 @@ def _size(skill: SkillFile) -> str:
     return "1 token" if tokens == 1 else f"{token_count(tokens)} tokens"
 
 
-PLUGINS_MANUAL = Manual(
-    "Plugins are Python files in .agentcli/plugins and ~/.config/agentcli/plugins, or installed packages. A saved file "
-    'is loaded again automatically. "plugins": false in the settings turns them off.',
-    (("/plugins", "list plugins, what they add and their problems"), ("/plugins reload", "load changed files now")),
-)
-
-
 async def run_plugins(engine: Engine, arguments: str) -> str:
+    """Plugins are Python files in .agentcli/plugins and ~/.config/agentcli/plugins, or installed packages. A saved file
+    is loaded again automatically. "plugins": false in the settings turns them off.
+
+    /plugins         list plugins, what they add and their problems
+    /plugins reload  load changed files now
+    """
     plugins = engine.session.plugins
     if plugins is None:
         raise UsageError("Plugins are off.")
@@ -108,12 +106,6 @@ def problem_texts(plugin: LoadedPlugin, conflicts: Sequence[PluginProblem]) -> l
     return [str(problem) for problem in problems]
 
 
-HOOKS_MANUAL = Manual(
-    "Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. A "
-    "changed settings file applies at once, during a prompt when it has ended. The guide shows their format.",
-    (("/hooks", "list the hooks, and why some are not active"), ("/hooks Bash", "only those that mention Bash")),
-)
-
 HOOKS_LATER = "The settings files have changed. The change applies when the running prompt has ended."
 NO_HOOKS = 'No hooks are configured. Add "hooks" to your settings; the guide has an example.'
 
@@ -144,6 +136,12 @@ class HookRow:
 
 
 async def run_hooks(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. A
+    changed settings file applies at once, during a prompt when it has ended. The guide shows their format.
+
+    /hooks       list the hooks, and why some are not active
+    /hooks Bash  only those that mention Bash
+    """
     await engine.live_files.refresh_settings()
     inactive = await engine.live_files.inactive()
     rows = [row for row in hook_rows(engine, inactive) if _mentions(row, arguments.strip().lower())]
@@ -158,12 +156,12 @@ async def run_hooks(engine: Engine, arguments: str, front_end: FrontEnd) -> str 
 def hook_rows(engine: Engine, inactive: Sequence[Inactive] = ()) -> list[HookRow]:
     """The active hooks and the inactive ones, by event."""
     rows = [
-        HookRow(hook.name, plain_line(hook.matcher, 200), shown_command(hook.text), hook.source, "", hook.reason)
+        HookRow(hook.name, plain_line(hook.matcher, 200), show_command(hook.text), hook.source, "", hook.reason)
         for hook in inactive
         if hook.kind == "hook"
     ]
     for rule, last in engine.session.hooks.listing():
-        command = shown_command(rule.action) if isinstance(rule.action, str) else rule.title
+        command = show_command(rule.action) if isinstance(rule.action, str) else rule.title
         ended = f"{last.outcome.replace('_', ' ')}, {duration(last.duration_ms / 1000)}" if last is not None else ""
         rows.append(HookRow(rule.event, plain_line(rule.matcher, 200), command, plain_line(rule.source, 200), ended))
     return sorted(rows, key=lambda row: (_order(row.event), bool(row.inactive)))

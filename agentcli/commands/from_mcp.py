@@ -8,9 +8,9 @@ from functools import partial
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.mcp.results import ResultLimits, content_output
+from agentcli.agent.ports import Prompt
 from agentcli.agent.prompt_expansion import RequestedPrompt
-from agentcli.agent.user_input import Prompt
-from agentcli.commands.base import Command, Manual
+from agentcli.commands.base import Command
 from agentcli.commands.mcp_listing import argument_hint, prompt_lines, prompt_summary, server_name
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
@@ -40,7 +40,7 @@ def rows_from_servers(servers: McpServers) -> Iterator[Command]:
                 kind="prompt",
                 source=server_name(server),
                 function=partial(_send, server, prompt, names[prompt.name]),
-                help=Manual("\n".join(prompt_lines(prompt, usage)), ()),
+                help="\n".join(prompt_lines(prompt, usage)),
                 completes_late=partial(complete_argument, server, prompt) if prompt.arguments else None,
             )
 
@@ -51,7 +51,7 @@ def _send(
     """Request the prompt from its server and submit it. `added`: text appended to it, e.g. piped input."""
 
     async def request() -> Prompt:
-        filled = filled_arguments(prompt, arguments)
+        filled = fill_arguments(prompt, arguments)
         try:
             messages = await server.prompt(prompt.name, filled)
         except McpFailure as error:
@@ -89,7 +89,7 @@ def _unquote(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == "'" else word
 
 
-def filled_arguments(prompt: PromptOffer, text: str) -> dict[str, str]:
+def fill_arguments(prompt: PromptOffer, text: str) -> dict[str, str]:
     """Argument values by name; the last argument takes the rest of the line. Raises `UsageError`."""
     words, names = words_of(text), [argument.name for argument in prompt.arguments]
     if words and not names:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import textwrap
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Command, Manual
+from agentcli.commands.base import Command
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.registry import find, near, rows
 from agentcli.core.errors import UsageError
-
-MANUAL = Manual(
-    "In the app, ? on an empty prompt also lists all keys. Type to search.",
-    (("/help", "list all commands"), ("/help compact", "explain one command")),
-)
 
 READ_ON = (
     ("/help COMMAND", "Explain one command, with examples"),
@@ -27,6 +22,11 @@ MAX_NAME_COLUMNS = 21
 
 
 async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """In the app, ? on an empty prompt also lists all keys. Type to search.
+
+    /help          list all commands
+    /help compact  explain one command
+    """
     if not arguments and front_end.has_pages:
         if usage := await front_end.page("help"):
             front_end.prefill(f"{usage.split()[0]} ")
@@ -45,10 +45,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str
 
 def manual_lines(command: Command) -> list[str]:
     also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
-    manual = command.manual
-    width = max((len(typed) for typed, _text in manual.examples), default=0)
-    examples = (f"  {typed:<{width}}  {text}" for typed, text in manual.examples)
-    return [f"{command.usage}{also}", f"{command.summary}.", manual.text, "", *examples]
+    return [f"{command.usage}{also}", f"{command.summary}.", *command.manual.splitlines()]
 
 
 def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:

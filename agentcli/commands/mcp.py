@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import contextmanager
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.mcp_listing import (
     PROBLEM_STATES,
@@ -19,8 +19,7 @@ from agentcli.commands.mcp_listing import (
     server_name,
     state_word,
 )
-from agentcli.core.abort import Aborted
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import Aborted, cancel_and_wait, start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.text.plaintext import plain_line
@@ -28,18 +27,6 @@ from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
 
-MANUAL = Manual(
-    "MCP servers give the model further tools, and you prompts (/mcp__SERVER__PROMPT) and resources (@SERVER:URI). "
-    "Names of tools in permission rules: mcp__SERVER or mcp__SERVER__TOOL.",
-    (
-        ("/mcp", "list the servers with their state"),
-        ("/mcp NAME", "show one server: tools, prompts, resources, error and log"),
-        ("/mcp reconnect NAME", "connect again"),
-        ("/mcp disable NAME", "disconnect, also in later sessions; enable connects again"),
-        ("/mcp disable NAME TOOL", "switch off one tool"),
-        ("/mcp login NAME", "sign in to a server; logout forgets the tokens"),
-    ),
-)
 LATER = "The settings files have changed. New MCP servers are listed when the running prompt has ended."
 NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
 USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
@@ -49,6 +36,16 @@ MAX_TOOLS = 500
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
+    """MCP servers give the model further tools, and you prompts (/mcp__SERVER__PROMPT) and resources (@SERVER:URI).
+    Names of tools in permission rules: mcp__SERVER or mcp__SERVER__TOOL.
+
+    /mcp                    list the servers with their state
+    /mcp NAME               show one server: tools, prompts, resources, error and log
+    /mcp reconnect NAME     connect again
+    /mcp disable NAME       disconnect, also in later sessions; enable connects again
+    /mcp disable NAME TOOL  switch off one tool
+    /mcp login NAME         sign in to a server; logout forgets the tokens
+    """
     await engine.live_files.refresh_settings()
     servers, text = engine.session.mcp, arguments.strip()
     if servers is None or not list(servers):

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentcli.core.text.columns import cut
 from agentcli.core.text.format import byte_size, counted
-from agentcli.core.text.plaintext import plain_line, plain_text, shown_command
+from agentcli.core.text.plaintext import plain_line, plain_text, show_command
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
-from agentcli.mcp.configuration import shown_target
+from agentcli.mcp.configuration import show_target
 from agentcli.mcp.protocol import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState
 
@@ -51,7 +51,7 @@ def source_words(server: McpServer) -> str:
 
 
 def server_name(server: McpServer) -> str:
-    return shown_command(plain_line(server.name, 80))
+    return show_command(plain_line(server.name, 80))
 
 
 def error_line(server: McpServer, limit: int = 200) -> str:
@@ -99,7 +99,7 @@ def overview(servers: Sequence[McpServer]) -> str:
     for server in servers:
         facts = "  ".join(filter(None, (state_word(server), offer_counts(server), source_words(server))))
         lines.append(f"{state_mark(server)} {server_name(server):<{widest}}  {facts}")
-        lines.append(f"    {_line(shown_target(server.config))}")
+        lines.append(f"    {_line(show_target(server.config))}")
         if server.error:
             lines.append(f"    {error_line(server)}")
     return "\n".join(lines)
@@ -284,10 +284,10 @@ def _address(url: str) -> str:
 
 
 def _line(text: str, limit: int = _MAX_LINE) -> str:
-    return shown_command(plain_line(text, limit))
+    return show_command(plain_line(text, limit))
 
 
 def _block(text: str, most: int) -> list[str]:
     """Split untrusted text into safe lines, at most `most`."""
-    lines = [cut(shown_command(line.rstrip()), _MAX_LINE) for line in plain_text(text).strip().splitlines()]
+    lines = [cut(show_command(line.rstrip()), _MAX_LINE) for line in plain_text(text).strip().splitlines()]
     return [*lines[:most], "…"] if len(lines) > most else lines

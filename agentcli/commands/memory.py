@@ -14,12 +14,11 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.config.files import replace_file
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_start
+from agentcli.core.files.access import Reason, Unread, read_bounded, read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import plain_line, plain_text
@@ -131,22 +130,19 @@ def _size(path: Path) -> int:
         return 0
 
 
-MEMORY_MANUAL = Manual(
-    "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "
-    'remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.',
-    (
-        ("/memory", "list files with sizes and folders"),
-        ("/memory build.md", "show one file"),
-        ("/memory edit", "edit the index, or the named file, in your editor"),
-        ("/memory add Run make check before a commit", "add a line to an instruction file"),
-        ("# Run make check before a commit", "the same"),
-    ),
-)
-
 MAX_SHOWN = 40_000
 
 
 async def run_memory(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to
+    remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.
+
+    /memory                                     list files with sizes and folders
+    /memory build.md                            show one file
+    /memory edit                                edit the index, or the named file, in your editor
+    /memory add Run make check before a commit  add a line to an instruction file
+    # Run make check before a commit            the same
+    """
     words = arguments.split(maxsplit=1)
     if words[:1] == ["add"]:
         return await _add(engine, " ".join("".join(words[1:]).split()), front_end)
@@ -199,15 +195,6 @@ def _file_row(file: MemoryFile) -> str:
     return f"  {plain_line(file.name, 300)}  {byte_size(file.size)}{about}"
 
 
-INIT_MANUAL = Manual(
-    "The model reads the project and writes AGENTS.md: how to build and test it, and where things are. An existing "
-    "file is improved, not replaced. You approve the change as a diff, also if the mode allows edits; -p does not ask.",
-    (
-        ("/init", "write or improve AGENTS.md"),
-        ("/init keep it under 20 lines", "with an instruction of your own"),
-    ),
-)
-
 FILE = "AGENTS.md"
 MAX_NAMES = 80
 _BUILD_FILES = (
@@ -224,25 +211,14 @@ _INSTRUCTION_FILES = (
 )
 """Instruction files for agents that a project may already have."""
 
-_PROMPT = """\
-Write the file {file} in the root of this project ({root}): what an agent that has never seen the project needs to
-work in it from the first minute.
-
-Find out first, by reading and not by guessing:
-- how to install, build, run, lint and test, and how to run a single test; check a command against the project's own
-  files before you write it down
-- how the parts work together: what cannot be seen from one file alone, where new things go
-- rules of this project that differ from common habits: style, commits, generated files, what must not be touched
-
-Write it so that every line earns its place: short, concrete, commands in code blocks, at most about 60 lines. Leave
-out what is obvious, what every project has, lists of all files, and advice that is not from this project. If {file}
-exists, keep what is right in it and improve it with edits. Take over what other instruction files say where it still
-holds.
-
-{facts}"""
-
 
 async def run_init(engine: Engine, arguments: str, typed: str = "", added: str = "") -> AsyncGenerator[Event, None]:
+    """The model reads the project and writes AGENTS.md: how to build and test it, and where things are. An existing
+    file is improved, not replaced. You approve the change as a diff, also if the mode allows edits; -p does not ask.
+
+    /init                         write or improve AGENTS.md
+    /init keep it under 20 lines  with an instruction of your own
+    """
     prompt = await asyncio.to_thread(_init_prompt, engine.root, "\n\n".join(filter(None, (arguments.strip(), added))))
     rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.session.interactive else []
     # An ask rule, so that the user is asked even in modes that allow edits.
@@ -260,7 +236,8 @@ def _init_prompt(root: Path, wish: str) -> str:
     for title, names in (("Worth reading", _BUILD_FILES), ("Instructions that exist", _INSTRUCTION_FILES)):
         if found := [name for name in names if os.path.lexists(root / name)]:
             facts.append(f"{title}: {', '.join(found)}")
-    text = _PROMPT.format(file=FILE, root=root, facts="\n".join(facts))
+    template = Path(__file__).with_name("init.md").read_text(encoding="utf-8")
+    text = template.rstrip().format(file=FILE, root=root, facts="\n".join(facts))
     return f"{text}\n\nThe user adds: {wish}" if wish else text
 
 

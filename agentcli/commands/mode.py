@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import MODE_CHOSEN, Event
 from agentcli.core.permission import PermissionMode
-
-MODE_MANUAL = Manual(
-    "default asks before changes. acceptEdits allows edits in the working directories. auto also allows sandboxed "
-    "commands without network. plan changes nothing until you approve a plan. dontAsk denies what would need "
-    "approval. bypassPermissions allows almost everything. Shift+Tab cycles through the first four.",
-    (("/mode", "choose from a list"), ("/mode auto", "allow edits and sandboxed commands")),
-)
 
 _MEANS = {
     PermissionMode.DEFAULT: "asks before anything that no rule allows",
@@ -29,6 +22,13 @@ _MEANS = {
 
 
 async def run_mode(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
+    """default asks before changes. acceptEdits allows edits in the working directories. auto also allows sandboxed
+    commands without network. plan changes nothing until you approve a plan. dontAsk denies what would need approval.
+    bypassPermissions allows almost everything. Shift+Tab cycles through the first four.
+
+    /mode       choose from a list
+    /mode auto  allow edits and sandboxed commands
+    """
     if not arguments and front_end.has_pages:
         if (picked := await front_end.page("mode", engine)) is not None:
             front_end.send(f"/mode {picked.value}")
@@ -54,13 +54,11 @@ async def _change(engine: Engine, mode: PermissionMode, text: str) -> AsyncGener
     yield say(text)
 
 
-PLAN_MANUAL = Manual(
-    "The model reads the project and proposes a plan. You approve, reject or edit it.",
-    (("/plan", "turn on plan mode"),),
-)
-
-
 async def run_plan(engine: Engine, _arguments: str) -> str | AsyncGenerator[Event, None]:
+    """The model reads the project and proposes a plan. You approve, reject or edit it.
+
+    /plan  turn on plan mode
+    """
     if engine.permissions.mode is PermissionMode.PLAN:
         return "Plan mode is on already. /mode default leaves it."
     text = "Plan mode is on: nothing is changed until you approve a plan. /mode default leaves it."

@@ -15,7 +15,7 @@ from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Profile
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
@@ -24,8 +24,6 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
 from agentcli.providers.catalog import ALIASES, EFFORTS, ModelInfo, nearest_effort
-
-NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 
 
 def without_now(arguments: str) -> tuple[str, bool]:
@@ -65,19 +63,16 @@ async def change_if_confirmed(
     yield say(plain_line(report() + note, 500))
 
 
-MODEL_MANUAL = Manual(
-    f"Takes an id or a short name such as opus, sonnet or haiku. {NOW_HELP}",
-    (
-        ("/model", "choose from a list"),
-        ("/model sonnet", "change the model"),
-        ("/model haiku now", "skip the confirmation"),
-    ),
-)
-
-
 async def run_model(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
-    """The chosen effort stays: each model gets the nearest level that it supports."""
-    known = engine.session.catalog.known_ids()
+    """Takes an id or a short name such as opus, sonnet or haiku. If re-reading the context costs confirmCostAbove or
+    more, you are asked first; now skips the question.
+
+    /model            choose from a list
+    /model sonnet     change the model
+    /model haiku now  skip the confirmation
+    """
+    # The chosen effort stays: each model gets the nearest level that it supports.
+    known = engine.session.catalog.list_ids()
     if not arguments and front_end.has_pages:
         if (name := await front_end.page("model", engine)) is not None:
             # The page has shown the price: no need to confirm it again.
@@ -115,14 +110,13 @@ async def run_model(engine: Engine, arguments: str, front_end: FrontEnd) -> str 
     )
 
 
-EFFORT_MANUAL = Manual(
-    f"Levels: low, medium, high, xhigh, max, or auto for the model's default. {NOW_HELP}",
-    (("/effort", "choose from a list"), ("/effort high", "change the effort")),
-)
-
-
 async def run_effort(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
-    """A level that the model does not support becomes the nearest one."""
+    """Levels: low, medium, high, xhigh, max, or auto for the model's default. If re-reading the context costs
+    confirmCostAbove or more, you are asked first; now skips the question.
+
+    /effort       choose from a list
+    /effort high  change the effort
+    """
     info = engine.session.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
@@ -167,13 +161,14 @@ def _current_effort(engine: Engine) -> str:
     return f"The effort is auto: the model's default{default}."
 
 
-FAST_MANUAL = Manual(
-    f"Fast mode is the same model at a higher speed and price; not every model has it. {NOW_HELP}",
-    (("/fast", "turn it on or off"), ("/fast on", "turn it on"), ("/fast status", "show it and its price")),
-)
-
-
 async def run_fast(engine: Engine, arguments: str) -> str | AsyncGenerator[Event, None]:
+    """Fast mode is the same model at a higher speed and price; not every model has it. If re-reading the context costs
+    confirmCostAbove or more, you are asked first; now skips the question.
+
+    /fast         turn it on or off
+    /fast on      turn it on
+    /fast status  show it and its price
+    """
     arguments, at_once = without_now(arguments)
     word = arguments.lower()
     if word not in ("", "on", "off", "status"):
@@ -206,13 +201,13 @@ def _rates(price: Price) -> str:
     return f"{money(price.input)} in and {money(price.output)} out"
 
 
-THINKING_MANUAL = Manual(
-    f"The available modes depend on the model. {NOW_HELP}",
-    (("/thinking", "show the mode"), ("/thinking disabled", "turn thinking off")),
-)
-
-
 async def run_thinking(engine: Engine, arguments: str) -> str | AsyncGenerator[Event, None]:
+    """The available modes depend on the model. If re-reading the context costs confirmCostAbove or more, you are asked
+    first; now skips the question.
+
+    /thinking           show the mode
+    /thinking disabled  turn thinking off
+    """
     info = engine.session.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()

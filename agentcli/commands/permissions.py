@@ -9,25 +9,12 @@ from typing import cast
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.permission import Behavior, SaveTo
-from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.permissions.rules import checked, covered_by, risk_of, shown_rule
-
-MANUAL = Manual(
-    "Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user. "
-    "Settings files that you edit take effect at once.",
-    (
-        ("/permissions", "list rules by scope, their last use, and denied calls"),
-        ("/permissions add allow 'Bash(npm test *)' --scope local", "add a rule"),
-        ("/permissions edit allow 'Bash(make)' 'Bash(make *)'", "edit a rule"),
-        ("/permissions remove 'Bash(npm test *)'", "remove a rule"),
-        ("/permissions test git push", "show the decision for a command, and why"),
-    ),
-)
+from agentcli.core.permission import Behavior, Decision, SaveTo
+from agentcli.core.text.plaintext import plain_line, terminal_line, visible_text
+from agentcli.permissions.rules import check_rule, describe_cover, risk_of, show_rule
 
 SCOPES = ("session", "local", "project", "user", "flags", "managed", "agentcli")
 """Scopes in the order of the listing."""
@@ -49,12 +36,21 @@ class _Line:
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+    """Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user.
+    Settings files that you edit take effect at once.
+
+    /permissions                                             list rules by scope, their last use, and denied calls
+    /permissions add allow 'Bash(npm test *)' --scope local  add a rule
+    /permissions edit allow 'Bash(make)' 'Bash(make *)'      edit a rule
+    /permissions remove 'Bash(npm test *)'                   remove a rule
+    /permissions test git push                               show the decision for a command, and why
+    """
     await engine.live_files.refresh_settings()
     if arguments.strip():
         return _answer(engine, arguments)
     entries = [*engine.permissions.entries(), *await inactive_rules(engine)]
     if not front_end.has_pages:
-        return listing(engine, entries)
+        return list_rules(engine, entries)
     if (change := await front_end.page("permissions", engine, entries)) is not None:
         front_end.send(f"/permissions {change}")
     return None
@@ -97,7 +93,7 @@ async def inactive_rules(engine: Engine) -> list[RuleEntry]:
     ]
 
 
-def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
+def list_rules(engine: Engine, entries: Sequence[RuleEntry]) -> str:
     lines = [f"Mode: {engine.permissions.mode.label}. Deny beats ask beats allow, then the mode decides."]
     for scope in SCOPES:
         rows = [entry for entry in entries if entry.scope == scope]
@@ -106,8 +102,8 @@ def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
         sources = sorted({entry.source for entry in rows if entry.source.startswith("/")})
         lines += ["", f"{scope}  {plain_line(sources[0], 300)}" if len(sources) == 1 else scope]
         for entry in rows:
-            uses = f"  ({used(entry)})" if entry.last is not None or entry.inactive else ""
-            means = "" if shown_rule(entry.text) == entry.text else f": {plain_line(covered_by([entry.text]), 300)}"
+            uses = f"  ({describe_use(entry)})" if entry.last is not None or entry.inactive else ""
+            means = "" if show_rule(entry.text) == entry.text else f": {plain_line(describe_cover([entry.text]), 300)}"
             lines.append(f"  {entry.behavior:<5}  {_show(entry.text)}{means}{uses}")
     if not entries:
         lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
@@ -121,7 +117,7 @@ def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
     return "\n".join(lines)
 
 
-def used(entry: RuleEntry) -> str:
+def describe_use(entry: RuleEntry) -> str:
     """How often the rule was used in this session: `3 times, last at 14:02:11`."""
     if entry.inactive:
         return f"not active: {entry.inactive}"
@@ -139,18 +135,17 @@ def _add(engine: Engine, line: _Line) -> str:
     text = _check_rule(rule, behavior, line)
     scope = line.scope or "session"
     where = engine.permissions.change(scope, behavior, add=[text])
-    return (
-        f"Added: {behavior} {_show(text)} (covers {plain_line(covered_by([text]), 300)}), {_saved_where(scope, where)}."
-    )
+    cover = plain_line(describe_cover([text]), 300)
+    return f"Added: {behavior} {_show(text)} (covers {cover}), {_describe_saved(scope, where)}."
 
 
 def _edit(engine: Engine, line: _Line) -> str:
     behavior, (old, new) = _behavior_and(line, 2, "/permissions edit allow 'Bash(npm test)' 'Bash(npm test *)'")
     text = _check_rule(new, behavior, line)
-    entry = _find(engine, checked(old).text, behavior, line.scope)
+    entry = _find(engine, check_rule(old).text, behavior, line.scope)
     where = engine.permissions.change(_scope(entry), behavior, add=[text], remove=[entry.text])
-    said = f"{_show(text)} (covers {plain_line(covered_by([text]), 300)})"
-    return f"Changed: {behavior} {_show(entry.text)} is now {said}, {_saved_where(entry.scope, where)}."
+    said = f"{_show(text)} (covers {plain_line(describe_cover([text]), 300)})"
+    return f"Changed: {behavior} {_show(entry.text)} is now {said}, {_describe_saved(entry.scope, where)}."
 
 
 def _remove(engine: Engine, line: _Line) -> str:
@@ -159,7 +154,7 @@ def _remove(engine: Engine, line: _Line) -> str:
     rules = words[1:] if behavior else words
     if len(rules) != 1:
         raise UsageError("Give one rule: /permissions remove 'Bash(npm test *)'")
-    entry = _find(engine, checked(rules[0]).text, behavior, line.scope)
+    entry = _find(engine, check_rule(rules[0]).text, behavior, line.scope)
     where = engine.permissions.change(_scope(entry), entry.behavior, remove=[entry.text])
     return f"Removed: {entry.behavior} {_show(entry.text)} from {plain_line(where, 300)}."
 
@@ -181,7 +176,7 @@ def _find(engine: Engine, text: str, behavior: Behavior | None, scope: str | Non
 
 
 def _check_rule(rule: str, behavior: Behavior, line: _Line) -> str:
-    parsed = checked(rule)
+    parsed = check_rule(rule)
     risk = risk_of(parsed) if behavior == "allow" else ""
     if risk and not line.yes:
         raise UsageError(f"{risk} Nothing was changed. Repeat the line with --yes to save it.")
@@ -220,7 +215,7 @@ def _scope(entry: RuleEntry) -> SaveTo:
     return cast(SaveTo, entry.scope)
 
 
-def _saved_where(scope: str, where: str) -> str:
+def _describe_saved(scope: str, where: str) -> str:
     if scope == "session":
         return "for this session; --scope local, project or user keeps it"
     return f"saved in {plain_line(where, 300)}"
@@ -241,7 +236,11 @@ def _test(engine: Engine, text: str) -> str:
         raise UsageError(
             "Give a command: /permissions test git push. Another tool: /permissions test --tool Edit src/a.py"
         )
-    decision = engine.test_permission(tool, subject)
+    return describe_decision(engine.test_permission(tool, subject))
+
+
+def describe_decision(decision: Decision) -> str:
+    """The decision with its reason, and with each part of a compound command. Safe to show."""
     details = decision.details if len(decision.details) > 1 else ()
-    first = f"{decision.behavior}: {visible_text(decision.reason)}"
-    return "\n".join([first, *(f"  {visible_text(detail)}" for detail in details)])
+    lines = [f"{decision.behavior}: {decision.reason}", *(f"  {detail}" for detail in details)]
+    return "\n".join(map(terminal_line, lines))

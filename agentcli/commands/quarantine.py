@@ -8,26 +8,22 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.text.plaintext import plain_line, terminal_line
 from agentcli.sandbox.quarantine.store import Quarantine, QuarantinedItem
 
-MANUAL = Manual(
-    "Files that a sandboxed command created and that other programs would run or obey, such as .envrc or a git hook, "
-    "are moved here.",
-    (
-        ("/quarantine", "list files with origin and reason"),
-        ("/quarantine restore ID", "restore a file"),
-        ("/quarantine rm ID", "delete a file"),
-    ),
-)
-
 EMPTY = "Quarantine is empty."
 
 
 async def run(_engine: Engine, arguments: str) -> str:
+    """Files that a sandboxed command created and that other programs would run or obey, such as .envrc or a git hook,
+    are moved here.
+
+    /quarantine             list files with origin and reason
+    /quarantine restore ID  restore a file
+    /quarantine rm ID       delete a file
+    """
     action, *ids = arguments.split() or ["list"]
     if action == "list" and not ids:
         return "\n".join(await asyncio.to_thread(listing, store(os.environ)))

@@ -63,7 +63,7 @@ COMMANDS: tuple[Command, ...] = (
         module="model",
         concurrent=True,
         pages=("",),
-        completes=lambda engine, _front_end: engine.session.catalog.known_ids(),
+        completes=lambda engine, _front_end: engine.session.catalog.list_ids(),
     ),
     Command(
         "effort",
@@ -246,7 +246,7 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
     definitions, added, servers = engine.session.definitions, engine.session.plugins, engine.session.mcp
     if definitions is None and added is None and servers is None:
         return COMMANDS
-    from agentcli.commands.defined import rows_from_files, rows_from_plugins, untrusted_rows
+    from agentcli.commands.defined import list_untrusted, rows_from_files, rows_from_plugins
 
     found: dict[str, Command] = {}
     files = () if definitions is None else rows_from_files(definitions)
@@ -256,7 +256,7 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
         from agentcli.commands.from_mcp import rows_from_servers
 
         prompts = rows_from_servers(servers)
-    untrusted = () if definitions is None else untrusted_rows(definitions)
+    untrusted = () if definitions is None else list_untrusted(definitions)
     for row in (*files, *plugins, *prompts, *untrusted):
         if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
@@ -290,7 +290,7 @@ def near(name: str, engine: Engine | None = None) -> list[str]:
     return list(dict.fromkeys((*begun, *get_close_matches(wanted, spelled, n=3))))[:3]
 
 
-def matching(typed: str, engine: Engine | None = None) -> list[Command]:
+def find_matching(typed: str, engine: Engine | None = None) -> list[Command]:
     """Commands that match the text after the slash, best first; its letters in order are enough."""
     ranked = []
     for place, command in enumerate(rows(engine)):

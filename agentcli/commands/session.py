@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
@@ -16,14 +15,15 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
 from agentcli.session.find import SessionInfo, list_sessions
 
-RENAME_MANUAL = Manual(
-    "agentcli -r NAME resumes a session by its name.",
-    (("/rename", "show the name"), ("/rename the parser", "name this session")),
-)
 _HOW = "/rename NAME changes it."
 
 
 async def run_rename(engine: Engine, arguments: str) -> str:
+    """agentcli -r NAME resumes a session by its name.
+
+    /rename             show the name
+    /rename the parser  name this session
+    """
     title = plain_line(arguments)
     if not title:
         name = plain_line(engine.title)
@@ -32,23 +32,24 @@ async def run_rename(engine: Engine, arguments: str) -> str:
     return f"This session is now called {title}."
 
 
-CLEAR_MANUAL = Manual("The previous session is kept. /resume returns to it.", (("/clear", "start a new session"),))
-
-
 async def run_clear(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
+    """The previous session is kept. /resume returns to it.
+
+    /clear  start a new session
+    """
     await front_end.open_session()
     return "New session. /resume returns to the previous session."
 
-
-RESUME_MANUAL = Manual(
-    "The list shows how each session ended. Type to search names and first prompts.",
-    (("/resume", "choose from a list"), ("/resume parser", "resume the session that matches")),
-)
 
 MAX_LISTED = 20
 
 
 async def run_resume(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    """The list shows how each session ended. Type to search names and first prompts.
+
+    /resume         choose from a list
+    /resume parser  resume the session that matches
+    """
     wanted = arguments or await pick_session(front_end)
     if wanted is None:
         return
@@ -79,31 +80,26 @@ def _session_choice(session: SessionInfo) -> Choice:
     return Choice(session.session_id, f"{plain_line(session.label, 100)}{count}", when)
 
 
-EXIT_MANUAL = Manual(
-    "Ctrl+C twice does the same. An unsent prompt is restored at the next start.", (("/exit", "quit"),)
-)
-
-
 async def run_exit(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:
+    """Ctrl+C twice does the same. An unsent prompt is restored at the next start.
+
+    /exit  quit
+    """
     front_end.leave()
 
 
-LOGIN_MANUAL = Manual(
-    "The key is hidden while you paste it, checked, and stored in the system keyring or in a file that only you can "
-    "read. It is sent to its own address only. Servers are searched on this machine only. The session continues.",
-    (("/login", "enter a key or choose a server on this machine"),),
-)
-
-
 async def run_login(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:
+    """The key is hidden while you paste it, checked, and stored in the system keyring or in a file that only you can
+    read. It is sent to its own address only. Servers are searched on this machine only. The session continues.
+
+    /login  enter a key or choose a server on this machine
+    """
     await front_end.connect()
 
 
-LOGOUT_MANUAL = Manual(
-    "Removes only a key stored by login. A key from the environment or apiKeyHelper stays in use.",
-    (("/logout", "remove the key for the current address"),),
-)
-
-
 async def run_logout(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
+    """Removes only a key stored by login. A key from the environment or apiKeyHelper stays in use.
+
+    /logout  remove the key for the current address
+    """
     return await front_end.disconnect()

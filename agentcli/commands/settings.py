@@ -11,7 +11,6 @@ from pathlib import Path
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_files import Inactive
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.config.save import save_setting
@@ -19,15 +18,9 @@ from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import SettingRow
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.text.plaintext import plain_line, shown_name
+from agentcli.core.text.plaintext import plain_line, show_name
 from agentcli.definitions.files import StyleFile
 from agentcli.definitions.library import all_styles
-
-CONFIG_MANUAL = Manual(
-    "Shows each value and its source. Enter changes a value, for you or for this project.",
-    (("/config", "show all settings"),),
-)
-
 
 _WHEN = {
     "now": "",
@@ -37,6 +30,10 @@ _WHEN = {
 
 
 async def run_config(engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str | None:
+    """Shows each value and its source. Enter changes a value, for you or for this project.
+
+    /config  show all settings
+    """
     from agentcli.assemble import settings_for
 
     rows = (await asyncio.to_thread(settings_for, await front_end.options())).describe()
@@ -44,7 +41,7 @@ async def run_config(engine: Engine | None, _arguments: str, front_end: FrontEnd
         await engine.live_files.refresh_settings()
         rows = with_inactive(rows, await engine.live_files.inactive())
     if not front_end.has_pages:
-        return "\n".join(map(_setting_line, rows))
+        return "\n".join(map(_format_setting, rows))
     change = await front_end.page("settings", rows)
     if change is None:
         return None
@@ -63,19 +60,18 @@ def with_inactive(rows: Sequence[SettingRow], inactive: Sequence[Inactive]) -> l
     return [*marked, *extra]
 
 
-def _setting_line(row: SettingRow) -> str:
+def _format_setting(row: SettingRow) -> str:
     value = json.dumps(row.value, ensure_ascii=False, default=str)
     inactive = f"; not active: {row.inactive}" if row.inactive else ""
     return f"{row.key} = {plain_line(value, 300)}  ({plain_line(row.source)}{inactive})"
 
 
-THEME_MANUAL = Manual(
-    "auto follows the terminal. Put your own themes into ~/.config/agentcli/themes.",
-    (("/theme", "choose from a list, with a preview"), ("/theme nord", "use the nord theme")),
-)
-
-
 async def run_theme(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """auto follows the terminal. Put your own themes into ~/.config/agentcli/themes.
+
+    /theme       choose from a list, with a preview
+    /theme nord  use the nord theme
+    """
     name = arguments or await front_end.page("theme")
     if name is None:
         return None
@@ -85,15 +81,16 @@ async def run_theme(engine: Engine | None, arguments: str, front_end: FrontEnd) 
     return f"The theme is {plain_line(name)}, saved in {where}."
 
 
-OUTPUT_STYLE_MANUAL = Manual(
-    "A style is text in the system prompt, which is fixed for a session: it takes effect with the next session or "
-    "/clear. Put your own into .agentcli/output-styles/NAME.md or ~/.config/agentcli/output-styles.",
-    (("/output-style", "list the styles and choose one"), ("/output-style concise", "use the concise style")),
-)
 DEFAULT_STYLE = "default"
 
 
 async def run_output_style(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """A style is text in the system prompt, which is fixed for a session: it takes effect with the next session or
+    /clear. Put your own into .agentcli/output-styles/NAME.md or ~/.config/agentcli/output-styles.
+
+    /output-style          list the styles and choose one
+    /output-style concise  use the concise style
+    """
     if engine is not None:
         await engine.live_files.refresh()
     styles = await asyncio.to_thread(all_styles, engine.session.definitions if engine is not None else None)
@@ -122,18 +119,16 @@ def _style_choices(styles: Mapping[str, StyleFile]) -> list[Choice]:
     return rows
 
 
-TRUST_MANUAL = Manual(
-    "Settings, hooks, MCP servers, commands, skills and agents of a project take effect only after you have trusted "
-    "their content. When one of these files changes, it is off until you trust it again.",
-    (("/trust", "review new and changed files and trust them"),),
-)
-
-
 async def run_trust(engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
+    """Settings, hooks, MCP servers, commands, skills and agents of a project take effect only after you have trusted
+    their content. When one of these files changes, it is off until you trust it again.
+
+    /trust  review new and changed files and trust them
+    """
     options = await front_end.options()
     store = TrustStore.of(os.environ if options.environ is None else options.environ)
     state = await asyncio.to_thread(store.state_for_review, options.cwd or Path.cwd())
-    root = shown_name(str(state.root))
+    root = show_name(str(state.root))
     if options.trust:
         return "This run was started with --trust: all files of this project apply already."
     if not state.parts:

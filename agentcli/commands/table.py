@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from agentcli.core.text.columns import cell_count, cut
 
@@ -11,16 +11,19 @@ WIDTH = 76
 GAP = 2
 
 
-def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: int = 0) -> str:
-    """Aligned columns: the first left, others right, a last one of text left and cut at `width` (0: not cut)."""
+def table(rows: Sequence[Sequence[str]], *, left: Container[int] = (0,), text_width: int = 0) -> str:
+    """Aligned columns: those of the numbers `left` to the left, others to the right. `text_width`: not 0 if the last
+    column is text, which is cut where the table is so wide."""
     widths = [max(map(cell_count, column)) for column in zip(*rows, strict=True)]
+    room = max(1, text_width - sum(widths[:-1]) - GAP * (len(widths) - 1))
     lines = []
     for row in rows:
-        blanks = [" " * (size - cell_count(text)) for text, size in zip(row, widths, strict=True)]
-        columns = [row[0] + blanks[0], *(blank + text for blank, text in zip(blanks[1:], row[1:], strict=True))]
-        if last_is_text:
-            room = width - sum(widths[:-1]) - GAP * (len(widths) - 1)
-            columns[-1] = cut(row[-1], max(1, room)) if width else row[-1]
+        columns = []
+        for place, (text, width) in enumerate(zip(row, widths, strict=True)):
+            blank = " " * (width - cell_count(text))
+            columns.append(text + blank if place in left else blank + text)
+        if text_width:
+            columns[-1] = cut(row[-1], room)
         lines.append((" " * GAP).join(columns).rstrip())
     return "\n".join(lines)
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
@@ -27,29 +26,26 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     answers,
-    unwrapped,
+    unwrap_error,
 )
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.session.load import SessionDetails
 from agentcli.tools.files.diff import diff_display
 
-COPY_MANUAL = Manual(
-    "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard, if it allows that; in "
-    "tmux its buffer is set too.",
-    (
-        ("/copy", "copy the last answer"),
-        ("/copy 2", "copy the second last answer"),
-        ("/copy code", "copy the last code block"),
-        ("/copy code 2", "copy the second last code block"),
-    ),
-)
-
 _ARGUMENTS = re.compile(r"(code)?\s*(\d{1,6})?")
 _FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 
 
 async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    """Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard, if it allows that; in
+    tmux its buffer is set too.
+
+    /copy         copy the last answer
+    /copy 2       copy the second last answer
+    /copy code    copy the last code block
+    /copy code 2  copy the second last code block
+    """
     found = _ARGUMENTS.fullmatch(arguments)
     if found is None:
         raise UsageError("/copy takes a number, code, or code and a number: /copy code 2")
@@ -84,26 +80,14 @@ def code_blocks(markdown: str) -> list[str]:
     return [block.removesuffix("\n") for block in blocks]
 
 
-FIND_MANUAL = Manual(
-    "Ctrl+F does the same. Enter finds the next match, Esc closes the search.",
-    (("/find", "open the search"), ("/find TODO", "search for TODO")),
-)
-
-
 async def run_find(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    """Ctrl+F does the same. Enter finds the next match, Esc closes the search.
+
+    /find       open the search
+    /find TODO  search for TODO
+    """
     await front_end.page("find", arguments)
 
-
-EXPORT_MANUAL = Manual(
-    "Writes prompts, replies and tool calls to a new Markdown file in the project, with the changes of each edit as a "
-    "diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. "
-    "Searches in the project find the file unless .gitignore lists it. A non-interactive run prints the text instead.",
-    (
-        ("/export", "write the conversation to a file"),
-        ("/export notes/parser.md", "write it to this file"),
-        ("/export --thinking", "include the model's thinking"),
-    ),
-)
 
 _RESULT_LINES = 20, 10
 _DIFF_LINES = 80, 20
@@ -117,6 +101,14 @@ _FOUND_BY_SEARCHES = "Searches in the project find it too: move it, or list it i
 
 
 async def run_export(engine: Engine, arguments: str) -> str:
+    """Writes prompts, replies and tool calls to a new Markdown file in the project, with the changes of each edit as a
+    diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. Searches in the
+    project find the file unless .gitignore lists it. A non-interactive run prints the text instead.
+
+    /export                  write the conversation to a file
+    /export notes/parser.md  write it to this file
+    /export --thinking       include the model's thinking
+    """
     words = arguments.split()
     name = " ".join(word for word in words if word != _THINKING)
     if name.startswith("-"):
@@ -127,7 +119,7 @@ async def run_export(engine: Engine, arguments: str) -> str:
     # In a thread: the results of a long conversation take seconds.
     details = await engine.session_details()
     paragraphs = await in_thread(markdown, messages, engine.title_of, details.calls, thinking=_THINKING in words)
-    text = "\n\n".join((*heading(messages, details, engine.model), *paragraphs)) + "\n"
+    text = "\n\n".join((*format_heading(messages, details, engine.model), *paragraphs)) + "\n"
     if engine.session.interactive:
         path = await in_thread(_write, engine, name, text)
         return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}. {_FOUND_BY_SEARCHES}"
@@ -137,7 +129,7 @@ async def run_export(engine: Engine, arguments: str) -> str:
     return text
 
 
-def heading(messages: Sequence[Message], details: SessionDetails, model: str) -> list[str]:
+def format_heading(messages: Sequence[Message], details: SessionDetails, model: str) -> list[str]:
     """The session's title, or the beginning of its first prompt, then its date and its models."""
     prompt = next(
         (message.typed for message in messages if message.is_prompt and message.typed.strip()), "Conversation"
@@ -232,10 +224,10 @@ def _call(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
         yield _fence("diff", _cut(diff.split("\n"), *_DIFF_LINES))
     if result is None:
         return
-    text = plain_text(unwrapped(result.text)).strip("\n")
+    text = plain_text(unwrap_error(result.text)).strip("\n")
     pictures = sum(isinstance(block, ImageBlock) for block in result.content)
     # The text of a denied call is for the model, but a command that was only denied the network has real output.
-    is_refusal = _is_denied(end) and unwrapped(result.text) != result.text
+    is_refusal = _is_denied(end) and unwrap_error(result.text) != result.text
     if text and not is_refusal:
         yield _fence("text", _cut(text.split("\n"), *_RESULT_LINES))
     if pictures:

@@ -11,9 +11,8 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.attachments.undo_notes import prompts_of_submission
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import EmitEvent
-from agentcli.agent.user_input import UserQuestion
-from agentcli.commands.base import Manual, say
+from agentcli.agent.ports import EmitEvent, UserQuestion
+from agentcli.commands.base import say
 from agentcli.core.aio import Outlet
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
@@ -141,7 +140,7 @@ def short_name(engine: Engine, path: str) -> str:
 
 async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     """Report of an undo or redo, file by file. The signs (A, M, D) are what it did to each file."""
-    about = await _named_prompts(engine, report.prompt_id)
+    about = await _name_prompts(engine, report.prompt_id)
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
@@ -185,7 +184,7 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     return "\n".join(lines)
 
 
-async def _named_prompts(engine: Engine, prompt_id: str) -> str:
+async def _name_prompts(engine: Engine, prompt_id: str) -> str:
     """Name the prompt of the changes, and the prompts sent while it ran, whose changes are included."""
     messages = await engine.messages_with(prompt_id)
     texts = [f"“{plain_line(text, 60)}”" for text in prompts_of_submission(messages, prompt_id)]
@@ -201,26 +200,21 @@ def _first_rows(lines: list[str]) -> list[str]:
     return lines if len(lines) <= MAX_LISTED else [*lines[:MAX_LISTED], f"  and {len(lines) - MAX_LISTED} more"]
 
 
-UNDO_MANUAL = Manual(
-    "Reverts changes made by edits and by commands, and what git commands staged. Commits, your own changes and the "
-    "conversation stay. Asks where both changed the same lines.",
-    (
-        ("/undo", "undo the latest changes; repeat for earlier ones"),
-        ("/undo keep", "in conflicts, keep your lines"),
-        ("/undo replace", "in conflicts, replace your lines"),
-    ),
-)
-
-
 def run_undo(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    """Reverts changes made by edits and by commands, and what git commands staged. Commits, your own changes and the
+    conversation stay. Asks where both changed the same lines.
+
+    /undo          undo the latest changes; repeat for earlier ones
+    /undo keep     in conflicts, keep your lines
+    /undo replace  in conflicts, replace your lines
+    """
     return put_back(engine, arguments, again=False)
 
 
-REDO_MANUAL = Manual(
-    "Redoes what /undo reverted and keeps your own changes. Asks where both changed the same lines.",
-    (("/redo", "redo the changes"), ("/redo replace", "in conflicts, replace your lines")),
-)
-
-
 def run_redo(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    """Redoes what /undo reverted and keeps your own changes. Asks where both changed the same lines.
+
+    /redo          redo the changes
+    /redo replace  in conflicts, replace your lines
+    """
     return put_back(engine, arguments, again=True)

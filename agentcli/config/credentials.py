@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentcli.config.files import locked, replace_in_place
+from agentcli.config.files import lock_file, replace_in_place
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 
@@ -134,7 +134,7 @@ class KeyStore:
 
     def keep(self, address: str, key: str) -> KeyLocation:
         problem = ""
-        with self._changing() as entries:
+        with self._change() as entries:
             vault = self._vault()
             if vault is not None:
                 try:
@@ -150,7 +150,7 @@ class KeyStore:
         """Remove a key; returns whether there was one."""
         if address not in self._entries():
             return False
-        with self._changing() as entries:
+        with self._change() as entries:
             entry = entries.pop(address, None)
             if entry is not None and entry.get("in") == "keyring" and (vault := self._vault()) is not None:
                 vault.forget(address)
@@ -175,13 +175,13 @@ class KeyStore:
         return {address: entry for address, entry in keys.items() if isinstance(entry, dict)}
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
+    def _change(self) -> Iterator[dict[str, dict[str, Any]]]:
         """Yield the file's content for changes; it is saved if the block ends without an exception."""
         if self.path is None:
             raise CredentialError("No folder to store a key in. Set HOME, or use ANTHROPIC_API_KEY.")
         try:
             _check_folder(self.path.parent)
-            with locked(self.path):
+            with lock_file(self.path):
                 entries = self._entries()
                 yield entries
                 replace_in_place(

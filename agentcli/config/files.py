@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentcli.config.schema import Key
-from agentcli.core.files.bounded_read import JsonLimitError, Reason, Unread, parse_json, read_bounded
+from agentcli.core.files.access import JsonLimitError, Reason, Unread, parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import byte_size, counted, plural
 
@@ -214,7 +214,7 @@ def _is_variable(name: Any, value: Any) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Keep other processes from changing the file, by locking a `.lock` file beside it. Raises `OSError`."""
     lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -235,10 +235,10 @@ def read_entries(path: Path | None, key: str, max_bytes: int) -> dict[str, Any]:
 
 
 @contextmanager
-def changing_entries(path: Path, key: str, max_bytes: int) -> Iterator[dict[str, Any]]:
+def change_entries(path: Path, key: str, max_bytes: int) -> Iterator[dict[str, Any]]:
     """Read the object `key` of a JSON file of the state folder, and write it after the block. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with locked(path):
+    with lock_file(path):
         entries = read_entries(path, key, max_bytes)
         yield entries
         replace_file(path, json.dumps({"version": 1, key: entries}, indent=1).encode(), 0o600)

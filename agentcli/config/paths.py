@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentcli.core.files.links import is_below, real_path
+from agentcli.core.files.access import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 
@@ -71,7 +71,7 @@ def project_folder(cwd: Path) -> Path:
     return next((folder for folder in candidates if (folder / PROJECT_FOLDER).is_dir()), cwd) / PROJECT_FOLDER
 
 
-def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
+def find_own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
     """Paths to protect in one of agentcli's own folders: the whole folder, or everything in it except the worktree in
     which the agent works."""
     real = Path(real_path(folder))
@@ -86,7 +86,7 @@ def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(real / name for name in names if name not in inside)
 
 
-def linked_parts(config_dir: Path | None, home: Path | None, working_dirs: Iterable[Path]) -> list[Path]:
+def find_linked_parts(config_dir: Path | None, home: Path | None, working_dirs: Iterable[Path]) -> list[Path]:
     """Files and folders inside working directories that the user's own settings and plugins are links to."""
     paths = [f"{home}/.claude/settings.json"] if home else []
     if config_dir is not None:

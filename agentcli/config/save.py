@@ -20,7 +20,7 @@ from agentcli.config.trust import TrustStore, content_digest, is_empty_json, tru
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 _INDENT = lazy_pattern(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
 _IGNORED = "settings.local.json\n.gitignore\n"

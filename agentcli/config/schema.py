@@ -130,9 +130,9 @@ KEYS: tuple[Key, ...] = (
     _integer("maxAgents", "How many sub-agents may run at once.", 10, minimum=1, maximum=50),
     _text(
         "mcp.toolSearch",
-        "How the model finds deferred MCP tools: ToolSearch (`own`) or the API's search (`api`). `off` defers none.",
+        "How the model finds MCP tools that do not fit into each request: with ToolSearch (`own`). `off` defers none.",
         "own",
-        choices=("own", "api", "off"),
+        choices=("own", "off"),
         repository="no",
     ),
     _integer(

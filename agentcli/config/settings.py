@@ -31,7 +31,7 @@ from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, ENVIRONMENT, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.errors import UsageError
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import foreign_repository
 from agentcli.core.text.format import counted, plural

@@ -18,12 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import SIZE_LIMIT, changing_entries, read_entries
+from agentcli.config.files import SIZE_LIMIT, change_entries, read_entries
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
 from agentcli.config.trust_effects import MAX_NAMED, named_paths
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import Reason, Unread, read_bounded, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 from agentcli.core.text.plaintext import terminal_line
@@ -135,11 +134,11 @@ def _parts(
     if len(named) > MAX_NAMED:
         parts.append(TrustedContent(f"more than {MAX_NAMED} named files", UNREADABLE, named=True))
         named = named[:MAX_NAMED]
-    parts += [part for name in named if name not in known and (part := _named_part(root / name, root)) is not None]
+    parts += [part for name in named if name not in known and (part := _read_named_part(root / name, root)) is not None]
     return tuple(parts), tuple(named)
 
 
-def _named_part(path: Path, root: Path) -> TrustedContent | None:
+def _read_named_part(path: Path, root: Path) -> TrustedContent | None:
     """A file that a command names; None for a folder, a file outside the root, and one that does not exist."""
     real = Path(os.path.realpath(path))
     if not real.is_file() or not real.is_relative_to(root):
@@ -286,7 +285,7 @@ class TrustStore:
             self._remember(trust_root(copy), {part.name: part.digest for part in parts})
 
     def _remember(self, root: Path, digests: Mapping[str, str], *, own: bool = False) -> None:
-        with self._changing() as folders:
+        with self._change() as folders:
             entry = folders.get(str(root))
             old = entry.get("parts") if isinstance(entry, dict) else None
             parts = {**(old if isinstance(old, dict) else {}), **digests}
@@ -294,7 +293,7 @@ class TrustStore:
 
     def distrust(self, root: Path) -> bool:
         """Remove a root; returns whether it was known."""
-        with self._changing() as folders:
+        with self._change() as folders:
             return folders.pop(str(root), None) is not None
 
     def roots(self) -> list[Path]:
@@ -304,11 +303,11 @@ class TrustStore:
         return read_entries(self._path, "folders", _MAX_STORE_BYTES)
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Any]]:
+    def _change(self) -> Iterator[dict[str, Any]]:
         if self._path is None:
             raise AgentError("Trust cannot be saved: there is no home folder. Use --trust for a single run.")
         try:
-            with changing_entries(self._path, "folders", _MAX_STORE_BYTES) as folders:
+            with change_entries(self._path, "folders", _MAX_STORE_BYTES) as folders:
                 yield folders
         except OSError as error:
             raise AgentError(f"Trust cannot be saved: {error.strerror}: {self._path}.") from error

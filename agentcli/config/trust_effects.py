@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class TrustEffects:
     git: tuple[tuple[str, str], ...] = ()
     """Programs that git runs for its commands in this repository. agentcli's own git does not run them."""
 
-    def titled(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    def list_titles(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         return (
             ("Programs it would start:", self.programs),
             ("Addresses it would contact:", self.addresses),

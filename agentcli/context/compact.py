@@ -159,7 +159,7 @@ def original_id(message: Message) -> str:
     return str(message.meta.get(COPY_OF) or message.id)
 
 
-def said_again(message: Message, id: str) -> Message:
+def copy_message(message: Message, id: str) -> Message:
     """A copy of a message for after the boundary, without its usage, which counted the old context."""
     meta = {name: value for name, value in message.meta.items() if name not in (NUMBERS, _COPIED)}
     numbers = [_number_in_original(message, place) for place in range(len(message.content))]
@@ -290,14 +290,14 @@ def pin_name(message: Message, place: int) -> str:
     return str(name) if name is not None else f"{original_id(message)}:{_number_in_original(message, place)}"
 
 
-def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
+def find_pinned(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
     """Pinned blocks of these messages by their current ids: compaction copies pinned content to other messages."""
     if not pinned:
         return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
 
 
-def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
+def collect_pinned(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
     """Pinned content of these messages as blocks of a user message, and the meta with their pin names."""
     if not pinned:
         return (), {}
@@ -363,18 +363,18 @@ def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> s
     return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
 
 
-def compacted(pieces: CompactionParts, new_id: Callable[[], str]) -> tuple[Message, ...]:
+def build_compacted(pieces: CompactionParts, new_id: Callable[[], str]) -> tuple[Message, ...]:
     """The messages that follow the boundary."""
     text = summary_text(pieces.summary, pieces.prompts, follows=bool(pieces.exchange))
     meta = {SUMMARY: pieces.summary.strip()}
     messages = [Message("user", (TextBlock(text), *pieces.pictures), new_id(), Origin.SUMMARY, meta=meta)]
     if pieces.pinned:
         messages.append(Message("user", pieces.pinned, new_id(), Origin.ATTACHMENT, meta=pieces.pinned_meta))
-    messages += [said_again(message, new_id()) for message in pieces.exchange]
+    messages += [copy_message(message, new_id()) for message in pieces.exchange]
     if pieces.restored:
         messages.append(Message("user", pieces.restored, new_id(), Origin.ATTACHMENT, meta=pieces.restored_meta))
     # Unanswered prompts are copied verbatim with their pictures.
-    messages += [said_again(message, new_id()) for message in pieces.pending]
+    messages += [copy_message(message, new_id()) for message in pieces.pending]
     return tuple(messages)
 
 
@@ -409,7 +409,7 @@ async def undo_compaction(
     if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
         # The last measured usage is that of the short conversation: only the difference can be estimated.
         more = sum(map(message_tokens, view.messages(before))) - sum(map(message_tokens, view.messages(log)))
-        then = now + round(more * view.estimator.density)
+        then = now + more
     else:
         then = view.estimate(before, limits.overhead)
     if then > limits.usable:

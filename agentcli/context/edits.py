@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from sys import intern
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.space_saving import AppendOnly, as_append_only
 
 WRITTEN = "messages"
 """Meta key of a boundary: the ids of all messages that belong to it, in order."""
@@ -40,36 +40,23 @@ class ContextEdit:
     text: str = ""
     through: str = ""
     step: str = ""
-    """Origin: `budget`, `snip`, `microcompact`, `collapse`, `compact`, `person`."""
+    """Origin: `budget`, `snip`, `microcompact`, `collapse`, `compact`, `user`."""
     freed: int = 0
     """Estimated tokens saved per request."""
 
 
 def edit_to_dict(edit: ContextEdit) -> Json:
-    values = {
-        "kind": edit.kind,
-        "target": edit.target,
-        "text": edit.text,
-        "through": edit.through,
-        "step": edit.step,
-        "freed": edit.freed,
-    }
-    return {name: value for name, value in values.items() if value}
+    names = ("kind", "target", "text", "through", "step", "freed")
+    return {name: value for name in names if (value := getattr(edit, name))}
 
 
 def edit_from_dict(data: Mapping[str, Any]) -> ContextEdit:
     """Inverse of `edit_to_dict`. Raises KeyError or ValueError for invalid data."""
     kind = data["kind"]
-    if kind not in ("replace", "drop", "collapse", "undo_compaction", "restore"):
+    if kind not in get_args(EditKind):
         raise ValueError(f"unknown edit: {kind!r}")
-    return ContextEdit(
-        kind=kind,
-        target=str(data["target"]),
-        text=str(data.get("text", "")),
-        through=str(data.get("through", "")),
-        step=str(data.get("step", "")),
-        freed=int(data.get("freed", 0)),
-    )
+    texts = {name: str(data.get(name, "")) for name in ("text", "through", "step")}
+    return ContextEdit(kind=kind, target=str(data["target"]), freed=int(data.get("freed", 0)), **texts)
 
 
 def block_id(message: Message, place: int) -> str:
@@ -84,7 +71,7 @@ def block_number(message: Message, place: int) -> int:
     return int(numbers[place]) if numbers is not None else place
 
 
-def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
+def leave_out(message: Message, content: Sequence[Block | None]) -> Message:
     """A copy of the message with these blocks in place of its own; None leaves one out."""
     kept = [place for place, block in enumerate(content) if block is not None]
     blocks = tuple(block for block in content if block is not None)
@@ -273,10 +260,10 @@ class Edits:
             return edited.shown
         by_number = {_number(edit): edit for edit in edited.edits}
         content = [
-            block if (edit := by_number.get(number)) is None else _edited(block, edit)
+            block if (edit := by_number.get(number)) is None else _apply_edit(block, edit)
             for number, block in enumerate(message.content)
         ]
-        edited.message, edited.shown = message, leaving_out(message, content)
+        edited.message, edited.shown = message, leave_out(message, content)
         return edited.shown
 
     def _collapse(self, messages: Sequence[Message]) -> list[Message]:
@@ -318,7 +305,7 @@ def _number(edit: ContextEdit) -> int:
     return int(edit.target.rpartition(":")[2])
 
 
-def _edited(block: Block, edit: ContextEdit) -> Block | None:
+def _apply_edit(block: Block, edit: ContextEdit) -> Block | None:
     if edit.kind == "drop":
         return None
     if isinstance(block, ToolResultBlock):

@@ -1,40 +1,30 @@
 """Context size: the true usage of the last response plus an estimate of later messages.
 
 The estimate weighs kinds of characters separately, as tokenizers do: letters are cheap, punctuation and digits
-expensive, a Chinese character costs more than a token, and base64 twice as much as prose. The density of the model's
-tokenizer (models differ by a third) is learnt from the conversation: the difference between the usages of two responses
-is the true size of the messages between them.
+expensive, a Chinese character costs more than a token, and base64 twice as much as prose. Models differ by a third; the
+next response corrects the sum.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 
-from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.messages import (
     Block,
     ImageBlock,
     Json,
     Message,
-    Origin,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    is_thinking,
 )
-from agentcli.core.usage import Usage
 
 IMAGE_TOKENS = 1_600
-"""Tokens of a picture of unknown size, and the maximum of any: the API scales larger ones down."""
-_PIXELS_PER_TOKEN = 750
+"""Tokens of a large picture; the API scales larger ones down."""
 BLOCK_OVERHEAD = 4
 RESULT_OVERHEAD = 14
 CALL_OVERHEAD = 40
@@ -103,7 +93,7 @@ def block_tokens(block: Block) -> int:
         case ToolResultBlock():
             return RESULT_OVERHEAD + sum(block_tokens(part) - BLOCK_OVERHEAD for part in block.content)
         case ImageBlock():
-            return BLOCK_OVERHEAD + _image_tokens(block.source)
+            return BLOCK_OVERHEAD + IMAGE_TOKENS
         case _:
             size = text_tokens(str(block.data))
     return BLOCK_OVERHEAD + int(size)
@@ -123,53 +113,20 @@ def split_tokens(total: int, weights: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _image_tokens(source: Json) -> int:
-    size = _pixels(source.get("data"))
-    return IMAGE_TOKENS if size is None else max(1, min(IMAGE_TOKENS, size // _PIXELS_PER_TOKEN))
-
-
-def _pixels(data: object) -> int | None:
-    """Pixel count from the header of a PNG or GIF."""
-    if not isinstance(data, str):
-        return None
-    try:
-        head = base64.b64decode(data[:32], validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) >= 24:
-        return int.from_bytes(head[16:20], "big") * int.from_bytes(head[20:24], "big")
-    if head.startswith(b"GIF8") and len(head) >= 10:
-        return int.from_bytes(head[6:8], "little") * int.from_bytes(head[8:10], "little")
-    return None
-
-
-MIN_LEARNT_FROM = 150
-"""Tokens: smaller samples mostly measure request framing."""
-_PLAUSIBLE = (0.4, 2.5)
-"""Plausible ratios; outside, tools or shown messages have changed between two requests."""
-_REMEMBERED = 15
-
-
 class Estimator:
-    """Cached sizes of one conversation's messages, and the density of the model's tokenizer. One per view."""
+    """Sizes of one conversation's messages, cached. One per view."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, tuple[Message, int]] = {}
-        self._learnt: AppendOnly[Message] = AppendOnly()
-        """Messages shown up to the last reply used for learning."""
-        self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
-        self.density = 1.0
-        """True tokens per estimated token, from the responses so far."""
 
     def message(self, message: Message) -> int:
-        """Like `message_tokens`, cached and without `density`."""
+        """Like `message_tokens`, cached."""
         known = self._sizes.get(message.id)
         if known is None or known[0] is not message:
             known = self._sizes[message.id] = (message, message_tokens(message))
         return known[1]
 
     def total(self, messages: Iterable[Message]) -> int:
-        """Tokens of these messages, without `density`."""
         sizes = self._sizes
         return sum(
             [
@@ -179,82 +136,27 @@ class Estimator:
         )
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
-        """Tokens of a request: the last reported usage plus an estimate of later messages, with `density` applied."""
+        """Tokens of a request: the last reported usage plus an estimate of later messages."""
         if len(self._sizes) > 2 * len(messages) + 64:  # Most entries belong to messages before a compaction.
             self._sizes = {message.id: self._sizes[message.id] for message in messages if message.id in self._sizes}
         place = last_counted(messages)
         usage = messages[place].usage if place >= 0 else None
-        if usage is None:
-            return overhead + self._estimate(messages)
-        self._learn(messages, place)
-        return usage.context_tokens + self._estimate(messages[place + 1 :])
+        return (overhead if usage is None else usage.context_tokens) + self.total(messages[place + 1 :])
 
     def later(self, messages: Sequence[Message]) -> int:
         """The part of `context` that is an estimate: tokens of the messages after the last reported usage."""
-        return self._estimate(messages[last_counted(messages) + 1 :])
-
-    def _estimate(self, messages: Sequence[Message]) -> int:
-        return round(self.density * self.total(messages))
-
-    def _learn(self, messages: Sequence[Message], last: int) -> None:
-        """Update the density from new replies, each compared with the previous one."""
-        known = len(self._learnt)
-        if known == last + 1 and self._learnt[-1] is messages[last]:
-            return
-        now = as_append_only(messages)
-        grown = known <= last and self._learnt.begins(now)
-        # If old content is shown differently now, the difference of two usages is meaningless; in a log that was just
-        # loaded this is unknown, and the median compensates.
-        begin = known - 1 if grown and known else last if known else 0
-        counted = _count(messages, range(last, begin - 1, -1))
-        ratios: list[float] = []
-        for (other, after), (one, before) in pairwise(counted):
-            if len(ratios) == _REMEMBERED:
-                break
-            ratios += self._ratio(messages[one], before, messages[one + 1 : other], after)
-        self._learnt = now.first(last + 1)
-        self._remember(ratios)
-
-    def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:
-        """Density from two usages and the messages between them; empty if other factors interfere."""
-        estimated = self.total(between)
-        if estimated < MIN_LEARNT_FROM or _forgets_thinking(reply, between):
-            return []
-        ratio = (after.prompt_tokens - before.context_tokens) / estimated
-        return [ratio] if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] else []
-
-    def _remember(self, ratios: Sequence[float]) -> None:
-        """Store ratios, given newest first, and update the density."""
-        self._ratios.extend(reversed(ratios))
-        if self._ratios:
-            self.density = _median(self._ratios)
-
-
-def _median(numbers: Iterable[float]) -> float:
-    """The median. Importing `statistics` would add 4 ms to every start."""
-    ordered = sorted(numbers)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        return self.total(messages[last_counted(messages) + 1 :])
 
 
 def last_counted(messages: Sequence[Message]) -> int:
     """Index of the last reply with a reported usage; -1 if there is none."""
-    return next((place for place, _usage in _count(messages, range(len(messages) - 1, -1, -1))), -1)
-
-
-def _count(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
-    for place in places:
+    for place in range(len(messages) - 1, -1, -1):
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:
-            yield place, usage
-
-
-def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:
-    """Whether a new prompt may make the API drop earlier thinking, so that the reply is smaller than its usage."""
-    prompted = any(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in between)
-    return prompted and any(map(is_thinking, reply.content))
+            return place
+    return -1
 
 
 def schema_tokens(tool: Json) -> float:
-    """Estimated tokens of a tool's definition, not yet scaled to the model."""
+    """Estimated tokens of a tool's definition."""
     return text_tokens(json.dumps(tool, ensure_ascii=False))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentcli.core.files.bounded_read import read_start
+from agentcli.core.files.access import read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.messages import Json

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
-from agentcli.context.edits import COLLAPSED, ContextEdit, block_id, edit_to_dict
+from agentcli.context.edits import ContextEdit, block_id, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.view import ContextView
-from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.events import ContextEdited
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.space_saving import AppendOnly, as_append_only
 from agentcli.core.usage import Price
 
 NEARLY_FULL = 0.85
@@ -66,7 +66,7 @@ class ContextState:
     pinned: frozenset[str] = frozenset()
     """Ids of blocks pinned by the user (`edits.block_id`)."""
     turns_to_come: int = MAX_TURNS
-    """Expected number of requests that will be smaller by what is freed now (`expected_turns`)."""
+    """Expected number of requests that will be smaller by what is freed now (`expect_turns`)."""
     long_lived: bool = False
     """Whether the cache lives for an hour; writing to it then costs more."""
     edited: Callable[[str], ContextEdit | None] = lambda _block: None
@@ -143,7 +143,7 @@ def still_cached(messages: Sequence[Message], place: int) -> int:
     return end
 
 
-def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
+def expect_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
     """Expected number of requests, including the one being prepared.
 
     A task in its n-th turn is assumed to take n more, up to `max_turns`. `earlier`: requests of previous prompts; a
@@ -186,7 +186,7 @@ def rewritten_tokens(first_changed: int, freed: int, state: ContextState) -> int
     return 0 if state.cache_cold else max(0, state.cached - first_changed - freed)
 
 
-def rewriting_usd(tokens: int, state: ContextState) -> float | None:
+def price_rewriting(tokens: int, state: ContextState) -> float | None:
     """Price difference between a cache write and a cache read of `tokens`; None without known prices."""
     if state.price is None:
         return None
@@ -230,11 +230,19 @@ class AnsweredCall:
 
     @property
     def characters(self) -> int:
-        return sum(len(part.text) for part in self.result.content if isinstance(part, TextBlock))
+        return characters(self.result)
 
     @property
     def only_text(self) -> bool:
-        return all(isinstance(part, TextBlock) for part in self.result.content)
+        return is_only_text(self.result)
+
+
+def characters(result: ToolResultBlock) -> int:
+    return sum(len(part.text) for part in result.content if isinstance(part, TextBlock))
+
+
+def is_only_text(result: ToolResultBlock) -> bool:
+    return all(isinstance(part, TextBlock) for part in result.content)
 
 
 @frozen
@@ -329,21 +337,8 @@ class Pipeline:
         for step in tuple(run.put_off) if run.broken else ():
             yield from self._carry_out(run, step)
 
-    def broken_by(self, view: ContextView, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
-        """Take account of a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the
-        next request."""
-        stand_ins = {f"{COLLAPSED}{edit['target']}" for edit in edited.edits if edit.get("kind") == "collapse"}
-        shown = view.messages(log)
-        first = next((place for place, message in enumerate(shown) if message.id in stand_ins), None)
-        if first is None:
-            return
-        behind = round(view.estimator.total(shown[first:]) * view.estimator.density)
-        run = _Run(view, log, lambda _freed: ContextState(estimate=estimate, usable=estimate), self._intact)
-        intact, position = run.intact[1], max(0, estimate - behind)
-        self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
-
     def _carry_out(self, run: _Run, step: ContextStep) -> Iterator[ContextEdited]:
-        edited = run.carried_out(step)
+        edited = run.carry_out(step)
         if edited is not None:
             self._intact = run.intact
             yield edited
@@ -369,12 +364,12 @@ class _Run:
         self.intact = intact if intact[0] == last_reply else (last_reply, -1)
         self._now = self._compute_state()
 
-    def carried_out(self, step: ContextStep) -> ContextEdited | None:
+    def carry_out(self, step: ContextStep) -> ContextEdited | None:
         state = self._now
         plan = step.plan(self._messages, state)
         if plan is None:
             return None
-        plan = self._filter_allowed(plan, state)
+        plan = replace(plan, edits=[edit for edit in plan.edits if edit.target not in state.pinned])
         if not plan.edits:
             return None
         places = {message.id: place for place, message in enumerate(self._messages)}
@@ -410,21 +405,10 @@ class _Run:
         cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
         return replace(state, cached=cached, edited=edits.edited)
 
-    def _filter_allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
-        """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
-        density = self._view.estimator.density
-        edits = tuple(
-            edit if density == 1.0 or not edit.freed else replace(edit, freed=round(edit.freed * density))
-            for edit in plan.edits
-            if edit.target not in state.pinned
-        )
-        return StepPlan(edits, plan.text, plan.must, plan.for_room)
-
     def _tokens_from(self, place: int, block: int) -> int:
-        estimator = self._view.estimator
-        tokens = estimator.total(self._view.edits.shown(self._messages[place:]))
+        tokens = self._view.estimator.total(self._view.edits.shown(self._messages[place:]))
         tokens -= sum(map(block_tokens, self._messages[place].content[:block]))
-        return max(0, round(tokens * estimator.density))
+        return max(0, tokens)
 
 
 def _place(target: str, places: Mapping[str, int]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 from agentcli.context.edits import COLLAPSED, ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.steps import ContextState, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
+from agentcli.context.steps import ContextState, newest_exchange, price_rewriting, rewritten_tokens, still_cached
 from agentcli.context.view import ContextView
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
@@ -68,7 +68,7 @@ class ContextChange:
 # ------------------------------------------------------------------------------------------------------------- drop
 
 
-def planned_drop(
+def plan_drop(
     view: ContextView,
     log: Sequence[Message],
     item: str,
@@ -82,11 +82,11 @@ def planned_drop(
     if (always := _always_there(item)) is not None:
         return always
     messages = _one_by_one(view, log)
-    found = _found(messages, item)
+    found = _find_item(messages, item)
     if found is None:
         return NOT_THERE
     place, number = found
-    if (reason := _kept_because(messages, place, number, running=running)) is not None:
+    if (reason := _find_objection(messages, place, number, running=running)) is not None:
         return reason
     if (edit := view.edits.edited(item)) is not None and edit.kind == "drop":
         return DROPPED_ALREADY
@@ -96,9 +96,9 @@ def planned_drop(
     if targets & state.pinned:
         return PINNED_TOO
     shown = view.messages(log)
-    density, known = view.estimator.density, sizes or {}
+    known = sizes or {}
     edits = tuple(
-        ContextEdit(kind="drop", target=name, step="user", freed=known.get(name, round(block_tokens(block) * density)))
+        ContextEdit(kind="drop", target=name, step="user", freed=known.get(name, block_tokens(block)))
         for name, block in _blocks(shown)
         if name in targets
     )
@@ -116,7 +116,7 @@ def _always_there(item: str) -> str | None:
     return COLLAPSED_SPAN if item.startswith(COLLAPSED) else None
 
 
-def _kept_because(messages: Sequence[Message], place: int, number: int, *, running: bool) -> str | None:
+def _find_objection(messages: Sequence[Message], place: int, number: int, *, running: bool) -> str | None:
     message = messages[place]
     if message.origin is Origin.SUMMARY:
         return SUMMARY
@@ -164,14 +164,14 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 # ---------------------------------------------------------------------------------------------------------- restore
 
 
-def planned_restore(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
+def plan_restore(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
     """The change that restores an item completely, or the reason why that is impossible."""
     if item.startswith(COLLAPSED):
         return _uncollapse(view, log, item, state)
     if _always_there(item) is not None:
         return NOT_CHANGED
     messages = _one_by_one(view, log)
-    found = _found(messages, item)
+    found = _find_item(messages, item)
     if found is None:
         return NOT_THERE
     decided = view.edits.edited(item)
@@ -182,7 +182,7 @@ def planned_restore(view: ContextView, log: Sequence[Message], item: str, state:
     freed = {
         name: -edit.freed
         if (edit := view.edits.edited(name)) is not None and edit.kind == "drop"
-        else round((_size(before.get(name)) - _size(then.get(name))) * view.estimator.density)
+        else _size(before.get(name)) - _size(then.get(name))
         for name in targets
     }
     edits = tuple(
@@ -202,8 +202,8 @@ def _uncollapse(view: ContextView, log: Sequence[Message], item: str, state: Con
         return NOT_THERE
     hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}
     size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
-    edit = ContextEdit(kind="restore", target=first, step="user", freed=round(size * view.estimator.density))
-    left = state.estimate - round(message_tokens(stand_in) * view.estimator.density)
+    edit = ContextEdit(kind="restore", target=first, step="user", freed=size)
+    left = state.estimate - message_tokens(stand_in)
     position = _position(view, shown, {block_id(stand_in, 0)}, left)
     return _check_size(ContextChange((edit,), position), state)
 
@@ -226,8 +226,10 @@ def _find_belonging(view: ContextView, messages: Sequence[Message], place: int, 
     words = ["its result"] if isinstance(block, ToolUseBlock) and len(pair) > 1 else []
     words += ["its call"] if isinstance(block, ToolResultBlock) and len(pair) > 1 else []
     for at in {at for at, _n in pair if messages[at].role == "assistant"}:
-        left = [name for name, _block in _named(messages[at]) if name not in targets and not _is_dropped(view, name)]
-        thinking = {name for name, block in _named(messages[at]) if is_thinking(block)}
+        left = [
+            name for name, _block in _name_blocks(messages[at]) if name not in targets and not _is_dropped(view, name)
+        ]
+        thinking = {name for name, block in _name_blocks(messages[at]) if is_thinking(block)}
         if left and thinking.issuperset(left):
             targets |= set(left)
             words.append("the thinking that led to it")
@@ -238,7 +240,7 @@ def _drop_with(view: ContextView, messages: Sequence[Message], place: int, numbe
     """Ids of the blocks restored with a dropped block: its call or result, and the thinking of the reply."""
     pairs = {(place, number), *_partners(messages, place, number)}
     if is_thinking(messages[place].content[number]):
-        named = [(n, name) for n, (name, _block) in enumerate(_named(messages[place]))]
+        named = [(n, name) for n, (name, _block) in enumerate(_name_blocks(messages[place]))]
         if all(_is_dropped(view, name) for n, name in named if not is_thinking(messages[place].content[n])):
             # Thinking alone would lead to nothing and would not be sent.
             for n, _name in named:
@@ -290,7 +292,7 @@ def _one_by_one(view: ContextView, log: Sequence[Message]) -> list[Message]:
     return [message for message in view.edits.in_force(log) if message.id in shown and not message.origin.local]
 
 
-def _found(messages: Sequence[Message], item: str) -> tuple[int, int] | None:
+def _find_item(messages: Sequence[Message], item: str) -> tuple[int, int] | None:
     message_id, _colon, number = item.rpartition(":")
     for place, message in enumerate(messages):
         if message.id == message_id:
@@ -298,22 +300,22 @@ def _found(messages: Sequence[Message], item: str) -> tuple[int, int] | None:
     return None
 
 
-def _named(message: Message) -> list[tuple[str, Block]]:
+def _name_blocks(message: Message) -> list[tuple[str, Block]]:
     return [(block_id(message, place), block) for place, block in enumerate(message.content)]
 
 
 def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
     for message in messages:
-        yield from _named(message)
+        yield from _name_blocks(message)
 
 
 def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[str], left: int) -> int:
     """Tokens still read from the cache when these blocks change. `left`: tokens of the request without them."""
     for place, message in enumerate(shown):
-        if any(name in targets for name, _block in _named(message)):
+        if any(name in targets for name, _block in _name_blocks(message)):
             behind = shown[still_cached(shown, place) :]
             gone = sum(block_tokens(block) for name, block in _blocks(behind) if name in targets)
-            return max(0, left - round((sum(map(view.estimator.message, behind)) - gone) * view.estimator.density))
+            return max(0, left - view.estimator.total(behind) + gone)
     return 0
 
 
@@ -323,7 +325,7 @@ def _position_in_log(
     """`_position` for a message of which nothing may be shown at the moment."""
     behind = {message.id for message in messages[still_cached(messages, place) :]}
     size = sum(view.estimator.message(message) for message in view.messages(log) if message.id in behind)
-    return max(0, estimate - round(size * view.estimator.density))
+    return max(0, estimate - size)
 
 
 def _size(block: Block | None) -> int:
@@ -336,7 +338,7 @@ def _size(block: Block | None) -> int:
 def effect_of(change: ContextChange, state: ContextState) -> ContextEffect:
     """What a drop or a restore saves and costs."""
     tokens = rewritten_tokens(change.first, max(0, change.freed), state)
-    usd = rewriting_usd(tokens, state)
+    usd = price_rewriting(tokens, state)
     if state.cache_cold:
         cost = "costs nothing because the cache has expired"
     elif not tokens:

@@ -17,9 +17,8 @@ from dataclasses import replace
 from itertools import groupby
 from operator import is_
 
-from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
+from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leave_out
 from agentcli.context.estimate import Estimator
-from agentcli.core.append_only import AppendOnly, as_append_only
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -34,8 +33,9 @@ from agentcli.core.messages import (
     block_to_wire,
     clean_text,
     is_thinking,
-    wrapped,
+    wrap_error,
 )
+from agentcli.core.space_saving import AppendOnly, as_append_only
 
 IMAGE_LEFT_OUT = "[An image stood here. The API did not accept it.]"
 PROMPT_LEFT_OUT = "[A prompt stood here that the model declined to answer.]"
@@ -82,12 +82,12 @@ class ContextView:
 
     def copy(self) -> ContextView:
         """An independent view that shows the same messages in the same way."""
-        other = self.imagined(())
+        other = self.imagine(())
         other._fronts, other._repairs = dict(self._fronts), list(self._repairs)
         other._repaired, other.estimator = dict(self._repaired), Estimator()
         return other
 
-    def imagined(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
+    def imagine(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
         other._memory, other._checked = NormaliseCache(), AppendOnly()
@@ -121,19 +121,14 @@ class ContextView:
         counted = next((m.id for m in reversed(shown) if m.usage is not None and m.usage.prompt_tokens), "")
         if not counted:
             return tokens
-        return max(0, tokens - sum(freed for _place, freed in self._edited_since(log, counted)))
+        return max(0, tokens - sum(freed for _place, freed in self._list_edits_since(log, counted)))
 
-    def changed_since(self, log: Sequence[Message], reply: str) -> tuple[int, int] | None:
-        """Effect of edits made since this reply on what its request contained: the index in the log from which on
-        messages are shown differently (-1 for all), and the tokens freed; None if nothing changed."""
-        edited = [one for one in self._edited_since(log, reply) if one[0] >= 0]
-        if not edited:
-            return None
-        # An undone compaction restores all earlier messages.
-        first = min(-1 if log[place].origin is Origin.BOUNDARY else place for place, _freed in edited)
-        return first, sum(freed for _place, freed in edited)
+    def count_freed_since(self, log: Sequence[Message], reply: str) -> int | None:
+        """Tokens freed by edits made since this reply of what its request contained; None if nothing changed."""
+        edited = [freed for place, freed in self._list_edits_since(log, reply) if place >= 0]
+        return sum(edited) if edited else None
 
-    def _edited_since(self, log: Sequence[Message], reply: str) -> list[tuple[int, int]]:
+    def _list_edits_since(self, log: Sequence[Message], reply: str) -> list[tuple[int, int]]:
         """Edits made since this reply to content that is part of its usage: index in the log and tokens freed. Later
         messages are estimated as shown, without what was freed of them."""
         if not self._freed:
@@ -151,8 +146,8 @@ class ContextView:
         return found
 
     def tokens_of(self, log: Sequence[Message]) -> int:
-        """Estimated tokens of all shown messages, with density, without the user context."""
-        return round(self.estimator.total(self.edits.active(log)) * self.estimator.density)
+        """Estimated tokens of all shown messages, without the user context."""
+        return self.estimator.total(self.edits.active(log))
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
@@ -177,7 +172,7 @@ class ContextView:
         self._last_shown = _Shown(active, front, len(self._repairs), shown)
         return shown
 
-    def shown_messages(self, log: Sequence[Message]) -> AppendOnly[Message]:
+    def list_shown_messages(self, log: Sequence[Message]) -> AppendOnly[Message]:
         """The messages that requests show individually, as they are in the log: for data that edits do not change, such
         as their `meta`. Only compactions and collapses replace the sequence."""
         return self.edits.uncollapsed(log)
@@ -197,7 +192,7 @@ class ContextView:
     def wire(self, log: Sequence[Message]) -> AppendOnly[Json]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
         wire = normalise(self.messages(log), self._memory)
-        check_pairing(wire, wire.shared_with(self._checked))
+        check_pairing(wire, wire.count_shared(self._checked))
         self._checked = wire
         return wire
 
@@ -218,7 +213,7 @@ class ContextView:
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:
-    return leaving_out(message, content) if list(content) != list(message.content) else message
+    return leave_out(message, content) if list(content) != list(message.content) else message
 
 
 def _strip_thinking(message: Message) -> Message:
@@ -264,7 +259,7 @@ REPAIRS: Mapping[str, Repair] = {
 }
 
 
-MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
+MISSING_RESULT = wrap_error("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 

@@ -2,6 +2,6 @@
 
 events, messages, errors, usage   the vocabulary of the whole program
 text/                             formatting, searching, cleaning and comparing text
-files/                            bounded reads, paths without links, cached listings
+files/                            bounded reads, paths resolved without links, cached listings
 processes/                        starting programs, finding them, ending what they leave
 """

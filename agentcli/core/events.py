@@ -365,11 +365,6 @@ class PermissionRequested(Event, recorded="no", line=False, stream_json=False, s
     """Whether the reason says only that such a call needs approval."""
 
 
-def is_of_server(event: Event) -> bool:
-    """Whether an MCP server asks for input, for an address to be opened, or for a reply of the model."""
-    return isinstance(event, PermissionRequested) and str(event.display.get("kind", "")).startswith("mcp_")
-
-
 @frozen(kw_only=True)
 class PermissionResolved(Event, recorded="no", line=False, stream_json=False, scope="parent"):
     request_id: str

@@ -49,7 +49,7 @@ def _define(cls: type[T], shared: Sequence[tuple[str, Any]], *, kw_only: bool, w
     specs: _Specs = {}
     for base in cls.__mro__[-2:0:-1]:
         specs |= base.__dict__.get("__frozen_fields__", ())
-    slots = [*_own_fields(members, specs, kw_only), *(["__weakref__"] if weakref_slot else [])]
+    slots = [*_take_own_fields(members, specs, kw_only), *(["__weakref__"] if weakref_slot else [])]
     for name, method in shared:
         members.setdefault(name, method)
     members |= {
@@ -67,7 +67,7 @@ def _define(cls: type[T], shared: Sequence[tuple[str, Any]], *, kw_only: bool, w
     return made
 
 
-def _own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[str]:
+def _take_own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[str]:
     """Move the fields that a class body defines from `members` to `specs`. Returns those that need a slot."""
     added: list[str] = []
     for name, annotation in members.get("__annotations__", {}).items():

@@ -65,7 +65,7 @@ def seconds_between(earlier: str, later: str) -> float | None:
 
 
 class SequentialIds:
-    """Predictable ids for tests, the demo and replay: equal runs give equal logs."""
+    """Predictable ids: equal runs give equal logs. Only tests use them so far."""
 
     def __init__(self, start: int = 1) -> None:
         self._next = start

@@ -13,8 +13,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, NoReturn
 
-from agentcli.core.compressed import compressible_field
 from agentcli.core.frozen import frozen, replace
+from agentcli.core.space_saving import compressible_field
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
@@ -348,34 +348,34 @@ def user_message(
 # `<tool_use_error>` tags, once: the first text block opens them and the last one closes them. A command that ran to its
 # end and exited with another code than 0 did not fail as a call: its result has `is_error`, and its output is
 # unchanged. Notes that are not part of the result, such as the user's comment with an approval, follow in blocks of
-# their own, outside the tags. Front ends show the text without the tags (`unwrapped`).
+# their own, outside the tags. Front ends show the text without the tags (`unwrap_error`).
 
 _OPEN, _CLOSE = "<tool_use_error>", "</tool_use_error>"
 _NOTHING_SAID = "The call failed without a message."
 
 
-def wrapped(text: str) -> str:
+def wrap_error(text: str) -> str:
     return text if text.startswith(_OPEN) and text.endswith(_CLOSE) else f"{_OPEN}{text}{_CLOSE}"
 
 
-def wrapped_content(
+def wrap_error_content(
     content: Sequence[TextBlock | ImageBlock | UnknownBlock],
 ) -> ResultContent:
     """The content of a failed call with its text in the tags; images stay in place."""
     blocks = list(content)
     texts = [(place, block) for place, block in enumerate(blocks) if isinstance(block, TextBlock)]
     if not texts:
-        return (TextBlock(wrapped(_NOTHING_SAID)), *blocks)
+        return (TextBlock(wrap_error(_NOTHING_SAID)), *blocks)
     (first, opening), (last, closing) = texts[0], texts[-1]
     if first == last:
-        blocks[first] = replace(opening, text=wrapped(opening.text))
+        blocks[first] = replace(opening, text=wrap_error(opening.text))
     else:
         blocks[first] = replace(opening, text=_OPEN + opening.text)
         blocks[last] = replace(closing, text=closing.text + _CLOSE)
     return tuple(blocks)
 
 
-def unwrapped(text: str) -> str:
+def unwrap_error(text: str) -> str:
     """The text for the user. Also for a truncated result without its closing tag."""
     stripped = text.strip()
     return stripped.removeprefix(_OPEN).removesuffix(_CLOSE).strip() if stripped.startswith(_OPEN) else text

@@ -93,7 +93,7 @@ class Usage:
         if wire.get("speed") is not None:
             changes["fast"] = wire["speed"] == "fast"
         if wire.get("iterations") is not None:
-            changes["consulted"] = _consulted(wire["iterations"])
+            changes["consulted"] = _read_consulted(wire["iterations"])
         return replace(self, **changes)
 
     @classmethod
@@ -138,7 +138,7 @@ def usage_row(usage: Usage, cost_usd: float | None) -> dict[str, Any]:
     }
 
 
-def _consulted(iterations: object) -> tuple[tuple[str, Usage], ...]:
+def _read_consulted(iterations: object) -> tuple[tuple[str, Usage], ...]:
     """The value of `Usage.consulted` from the iterations of a response, which may have iterations themselves."""
     if not isinstance(iterations, list):
         return ()

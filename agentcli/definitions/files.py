@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 
 Value = str | tuple[str, ...]
@@ -169,14 +169,14 @@ def _flow_list(text: str) -> tuple[str, ...] | None:
 
 
 def _scalar(text: str) -> str:
-    if len(text) > 1 and text[0] == '"' and (end := _closing_quote(text)) is not None:
+    if len(text) > 1 and text[0] == '"' and (end := _find_closing_quote(text)) is not None:
         return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found.group(1), found.group(0)), text[1:end])
     if len(text) > 1 and text[0] == "'" and text.endswith("'"):
         return text[1:-1].replace("''", "'")
     return _COMMENT.sub("", text).strip()
 
 
-def _closing_quote(text: str) -> int | None:
+def _find_closing_quote(text: str) -> int | None:
     """Index of the closing double quote, if only a comment follows; None otherwise."""
     found = re.match(r'"(?:[^"\\]|\\.)*"', text)
     return found.end() - 1 if found and not _COMMENT.sub("", text[found.end() :]).strip() else None

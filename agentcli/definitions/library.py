@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.core.files.bounded_read import Unread, read_bounded
-from agentcli.core.files.links import is_below, real_path
+from agentcli.core.files.access import Unread, is_below, read_bounded, real_path
 from agentcli.core.frozen import frozen
 from agentcli.definitions.files import (
     AgentFile,
@@ -62,32 +61,18 @@ class DefinitionPlaces:
     """Places of credentials, to which no link of the project may lead."""
 
     def folders(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
-        return self.of_all_kinds()[kind]
-
-    def of_all_kinds(self) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
-        root = trust_root(self.cwd) if self.trusted else None
-        return {
-            kind: (
-                *(_of_project(root, kind) if root is not None else ()),
-                *_of_user(self.config_dir, self.home, kind),
-            )
-            for kind in KINDS
-        }
+        """The folders of a kind, highest precedence first."""
+        found = [*self.project(kind)] if self.trusted else []
+        if self.config_dir is not None:
+            path = self.config_dir / kind
+            found.append(DefinitionFolder(path, "user", _at_home(path, self.home)))
+        if self.home is not None:
+            found += [DefinitionFolder(self.home / name, "user", f"~/{name}") for name in _names(kind)]
+        return tuple(found)
 
     def project(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
-        return _of_project(trust_root(self.cwd), kind)
-
-
-def _of_project(root: Path, kind: Kind) -> tuple[DefinitionFolder, ...]:
-    return tuple(DefinitionFolder(root / name, "project", name) for name in _names(kind, PROJECT_FOLDER))
-
-
-def _of_user(config_dir: Path | None, home: Path | None, kind: Kind) -> Iterator[DefinitionFolder]:
-    if config_dir is not None:
-        yield DefinitionFolder(config_dir / kind, "user", _at_home(config_dir / kind, home))
-    if home is not None:
-        for name in _names(kind):
-            yield DefinitionFolder(home / name, "user", f"~/{name}")
+        root = trust_root(self.cwd)
+        return tuple(DefinitionFolder(root / name, "project", name) for name in _names(kind, PROJECT_FOLDER))
 
 
 def _at_home(path: Path, home: Path | None) -> str:
@@ -174,8 +159,8 @@ class Library:
         problems: list[DefinitionProblem] = []
         found: dict[Kind, dict[str, Definition]] = {kind: {} for kind in KINDS}
         seen: dict[str, _Read] = {}
-        for kind, folders in self._places.of_all_kinds().items():
-            for folder in folders:
+        for kind in KINDS:
+            for folder in self._places.folders(kind):
                 for path, status in _files(kind, folder, problems):
                     stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
                     one = self._read.get(path)
@@ -201,15 +186,12 @@ class Library:
     def watched_paths(self) -> list[str]:
         """The folders in which a change may add, change or remove a definition. Blocking."""
         found: list[str] = []
-        for kind, folders in self._places.of_all_kinds().items():
-            for folder in folders:
+        for kind in KINDS:
+            for folder in self._places.folders(kind):
                 found += _folders_below(str(folder.path), 1 if kind == "skills" else _MAX_DEPTH - 1)
         for folder in () if self._places.trusted else self._places.project("commands"):
             found += _folders_below(str(folder.path), _MAX_DEPTH - 1)
         return found
-
-    def all(self) -> tuple[Definition, ...]:
-        return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
 
     def _find_shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
         kinds: tuple[Kind, ...] = ("commands", "skills")
@@ -268,7 +250,7 @@ def _files(
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Each definition file of a folder with its status, in a fixed order."""
     top = str(folder.path)
-    for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _MAX_DEPTH)):
+    for count, path in enumerate(_skills(top) if kind == "skills" else _find_markdown(top, _MAX_DEPTH)):
         if count == MAX_FILES:
             problems.append(
                 DefinitionProblem(kind, folder.label, 1, f"More than {MAX_FILES} files; the rest are ignored.")
@@ -286,11 +268,11 @@ def _skills(folder: str) -> Iterator[str]:
             yield f"{entry.path}/SKILL.md"
 
 
-def _markdown(folder: str, depth: int) -> Iterator[str]:
+def _find_markdown(folder: str, depth: int) -> Iterator[str]:
     for entry in _entries(folder):
         if _is_folder(entry):
             if depth > 1 and not entry.is_symlink():
-                yield from _markdown(entry.path, depth - 1)
+                yield from _find_markdown(entry.path, depth - 1)
         elif entry.name.endswith(".md"):
             yield entry.path
 

@@ -16,12 +16,13 @@ from dataclasses import replace
 from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.agent.side_call import SYSTEM as SUMMARY_SYSTEM
 from agentcli.context.compact import INSTRUCTION, LEAD
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
+from agentcli.demo.words import REPLIES
 from agentcli.providers.base import Transport, TransportFailure
 from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
 from agentcli.providers.script import Delay, Emit, ScriptedReply, system_text
@@ -74,9 +75,9 @@ class Situation:
 def reply_to(body: Json, world: World) -> ScriptedReply:
     messages: list[Json] = body.get("messages") or []
     if SUMMARY_SYSTEM in system_text(body):
-        return _says(words.SIDE_LINE)
+        return _says(REPLIES["side line"])
     if messages and any(text.startswith(INSTRUCTION) for text in _texts(messages[-1])):
-        return _says(words.SUMMARY.format(state="fixed" if world.fixed else "not fixed"))
+        return _says(REPLIES["summary"].format(state="fixed" if world.fixed else "not fixed"))
     situation = situation_of(messages)
     if not body.get("tools"):
         return _says(_free(situation, world))
@@ -86,16 +87,16 @@ def reply_to(body: Json, world: World) -> ScriptedReply:
 def situation_of(messages: Sequence[Json]) -> Situation:
     asked, stopped, begins = "", False, 0
     for place, message in enumerate(messages):
-        if message.get("role") == "user" and (found := _opening(message)) is not None:
+        if message.get("role") == "user" and (found := _find_opening(message)) is not None:
             asked, stopped = found
             begins = place
     calls = tuple(_calls(messages[begins:]))
     last = messages[-1] if messages else {}
-    asides = tuple(_typed_texts(_texts(last))) if len(messages) - 1 > begins and last.get("role") == "user" else ()
+    asides = tuple(_list_typed(_texts(last))) if len(messages) - 1 > begins and last.get("role") == "user" else ()
     return Situation(asked, calls, asides, stopped)
 
 
-def _opening(message: Json) -> tuple[str, bool] | None:
+def _find_opening(message: Json) -> tuple[str, bool] | None:
     """The prompt in a message, and whether the reply before it was interrupted; None: the work only continues."""
     texts = _texts(message)
     marks = [place for place, text in enumerate(texts) if text in (INTERRUPTED, INTERRUPTED_TOOLS)]
@@ -103,11 +104,11 @@ def _opening(message: Json) -> tuple[str, bool] | None:
     broken_off = any(block.get("is_error") and "interrupted" in _text(block) for block in results)
     if results and not marks and not broken_off:
         return None
-    said = _typed_texts(texts[marks[-1] + 1 :] if marks else texts)
+    said = _list_typed(texts[marks[-1] + 1 :] if marks else texts)
     return (said[-1], bool(marks) or broken_off) if said else None
 
 
-def _typed_texts(texts: Sequence[str]) -> list[str]:
+def _list_typed(texts: Sequence[str]) -> list[str]:
     """The text that the user typed, without attachments in brackets and summaries."""
     return [text for text in texts if not text.startswith(("[", LEAD))]
 
@@ -140,15 +141,15 @@ def _text(result: Json) -> str:
 
 def _answer(situation: Situation, world: World) -> ScriptedReply:
     asked = situation.asked
-    aside = "".join(words.ASIDE.format(said=_quote(text)) for text in situation.asides)
+    aside = "".join(f"{REPLIES['aside'].format(said=_quote(text))}\n\n" for text in situation.asides)
     if _is_fix(situation, world):
         return _fix(situation, world, aside)
     if asked == words.TALK:
-        return _says(words.LONG_ANSWER, thinking=words.THINK_TALK)
+        return _says(REPLIES["long answer"], thinking=REPLIES["think talk"])
     if asked == words.GOODBYE:
-        return _says(words.LAST_WORDS)
+        return _says(REPLIES["last words"])
     if situation.stopped or asked == words.STEER:
-        return _says(words.STEERED.format(said=_quote(asked)))
+        return _says(REPLIES["steered"].format(said=_quote(asked)))
     return _says(aside + _free(situation, world))
 
 
@@ -163,41 +164,41 @@ def _fix(situation: Situation, world: World, aside: str) -> ScriptedReply:
     edits = [call for call in calls if call.name == "Edit"]
     last = calls[-1] if calls else None
     if last is None:
-        return _says(words.ALREADY) if world.fixed else _reads()
+        return _says(REPLIES["already"]) if world.fixed else _reads()
     if last.name == "Edit":
         if not last.failed:
-            waited = words.WAS_LIMITED if world.just_limited else ""
-            checking = words.CHECKING if world.fixed else words.PARTLY
+            waited = f"{REPLIES['was limited']}\n\n" if world.just_limited else ""
+            checking = REPLIES["checking"] if world.fixed else REPLIES["partly"]
             return _tests(aside + waited + checking) if world.limited else _limit()
         if _READ_FIRST.search(last.text) and len(edits) < _MAX_EDITS:
             return _reads(CODE)
         return _says(aside + _why_not(last))
     if last.name == "Bash" and edits:
-        return _says(aside + _tested(last))
+        return _says(aside + _describe_test(last))
     if world.fixed:
-        return _says(aside + words.ALREADY)
+        return _says(aside + REPLIES["already"])
     if last.name == "Bash":
-        return _edits(aside + (words.SEEN_FAILING if "999 != 1000" in last.text else words.NOT_SEEN))
-    return _edits(aside) if edits else _tests(aside + words.SUSPECTING, words.THINK_CAUSE)
+        return _edits(aside + (REPLIES["seen failing"] if "999 != 1000" in last.text else REPLIES["not seen"]))
+    return _edits(aside) if edits else _tests(aside + REPLIES["suspecting"], REPLIES["think cause"])
 
 
-def _tested(last: Call) -> str:
+def _describe_test(last: Call) -> str:
     if not last.failed:
-        return words.DONE
-    return words.STILL_FAILING if "FAILED" in last.text else words.UNTESTED
+        return REPLIES["done"]
+    return REPLIES["still failing"] if "FAILED" in last.text else REPLIES["untested"]
 
 
 def _why_not(last: Call) -> str:
     reason = _quote(_TAGS.sub("", last.text), 300)
     if _READ_FIRST.search(last.text):
-        return words.STUCK.format(reason=reason)
-    by_mode = words.MODE_REFUSES if "mode" in reason else ""
-    return words.REFUSED.format(reason="" if reason == _JUST_NO else f"\n\n> {reason}{by_mode}")
+        return REPLIES["stuck"].format(reason=reason)
+    by_mode = f"\n\n{REPLIES['mode refuses']}" if "mode" in reason else ""
+    return REPLIES["refused"].format(reason="" if reason == _JUST_NO else f"\n\n> {reason}{by_mode}")
 
 
 def _free(situation: Situation, world: World) -> str:
-    on = words.GO_ON.format(line=world.next_line) if world.next_line else words.TO_LEAVE
-    return words.FREE.format(said=_quote(situation.asked), on=on)
+    on = REPLIES["go on"].format(line=world.next_line) if world.next_line else REPLIES["to leave"]
+    return REPLIES["free"].format(said=_quote(situation.asked), on=on)
 
 
 def _quote(text: str, longest: int = 80) -> str:
@@ -220,7 +221,7 @@ def _reads(*names: str) -> ScriptedReply:
         calls += [{"tool": "Read", "input": {"file_path": name}, "chunk": 4}, {"delay": 0.35}]
     if names:
         return ScriptedReply(steps=tuple(calls))
-    return ScriptedReply(steps=(*_thought(words.THINK_FIRST), {"text": words.READING, "chunk": 5}, *calls))
+    return ScriptedReply(steps=(*_thought(REPLIES["think first"]), {"text": REPLIES["reading"], "chunk": 5}, *calls))
 
 
 def _tests(text: str, thinking: str = "") -> ScriptedReply:
@@ -233,13 +234,15 @@ def _tests(text: str, thinking: str = "") -> ScriptedReply:
 def _edits(text: str) -> ScriptedReply:
     change = {"file_path": CODE, "old_string": BROKEN, "new_string": FIXED}
     said = ({"text": text, "chunk": 5},) if text else ()
-    return ScriptedReply(steps=(*_thought(words.THINK_EDIT), *said, {"tool": "Edit", "input": change, "chunk": 10}))
+    return ScriptedReply(
+        steps=(*_thought(REPLIES["think edit"]), *said, {"tool": "Edit", "input": change, "chunk": 10})
+    )
 
 
 def _limit() -> ScriptedReply:
     seconds = f"{RATE_LIMIT_SECONDS:g}"
-    error = {"status": 429, "type": "rate_limit_error", "message": words.LIMITED, "headers": {"retry-after": seconds}}
-    return ScriptedReply(error=error)
+    error = {"status": 429, "type": "rate_limit_error", "message": REPLIES["limited"]}
+    return ScriptedReply(error={**error, "headers": {"retry-after": seconds}})
 
 
 # ----------------------------------------------------------------------------------------------------------- transport
@@ -268,7 +271,7 @@ class DemoTransport(Transport):
         self._just_limited = error is not None
         if error is not None:
             self._limited = True
-            raise TransportFailure(from_response(self._hurried(error), Endpoint(host="the demo")))
+            raise TransportFailure(from_response(self._hurry(error), Endpoint(host="the demo")))
         written = sum(tokens(step) for step in reply.steps if "delay" not in step)
         reply = replace(reply, usage=self._billing.usage(body, written))
         await self._wait(BEFORE_SECONDS)
@@ -282,7 +285,7 @@ class DemoTransport(Transport):
     async def _wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._speed)
 
-    def _hurried(self, error: ErrorResponse) -> ErrorResponse:
+    def _hurry(self, error: ErrorResponse) -> ErrorResponse:
         """The error with its wait divided by the speed."""
         wait = {"retry-after-ms": f"{1000 * float(error.headers['retry-after']) / self._speed:.0f}"}
         return replace(error, headers=wait)

@@ -4,8 +4,6 @@ history and caches, so that nothing is written to the user's folders.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import shlex
 import shutil
@@ -24,7 +22,6 @@ TESTS = "test_tab.py"
 TEST_COMMAND = "python3 -m unittest"
 TEST_SECONDS = 60.0
 GIT_SECONDS = 10.0
-_LOCK = ".in-use"
 _PROGRAMS = ".venv/bin"
 _PYTHON = """\
 #!/bin/sh
@@ -107,7 +104,6 @@ class Project:
         self.keep = keep
         self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
         self.folder = self.root / NAME
-        self._lock = _locked(self.root / _LOCK)
         for name in ("home", "config", "state", "cache", "temp"):
             (self.root / name).mkdir(mode=0o700)
         for name, text in FILES.items():
@@ -132,14 +128,7 @@ class Project:
         self.remove()
 
     def remove(self) -> None:
-        if self._lock < 0:
-            return
-        os.close(self._lock)
-        self._lock = -1
-        if self.keep:
-            with contextlib.suppress(OSError):
-                (self.root / _LOCK).unlink()
-        else:
+        if not self.keep:
             shutil.rmtree(self.root, ignore_errors=True)
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -197,27 +186,3 @@ def _has_python(environ: Mapping[str, str]) -> bool:
     home = environ.get("HOME", "")
     at_home = found is not None and len(home) > 1 and found.startswith(f"{home.rstrip('/')}/")
     return found is not None and not at_home and (sys.platform != "darwin" or found != "/usr/bin/python3")
-
-
-def _locked(path: Path) -> int:
-    """Create a file that is locked from the start; returns its descriptor."""
-    new = path.with_suffix(".new")
-    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    new.rename(path)
-    return lock
-
-
-def remove_leftovers(folder: Path | None = None) -> None:
-    """Remove folders of killed demos. A running demo holds its lock."""
-    for root in (folder or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if root.is_symlink() or root.stat().st_uid != os.getuid():
-                continue
-            # A folder without the file is kept on purpose, or another demo is just creating it.
-            lock = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(root, ignore_errors=True)
-            finally:
-                os.close(lock)

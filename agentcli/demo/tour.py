@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import TextBlock, ThinkingBlock, unwrapped
+from agentcli.core.messages import TextBlock, ThinkingBlock, unwrap_error
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
@@ -224,7 +224,9 @@ class _StopPrinter:
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.ToolFinished():
                 sign = "!" if event.result.is_error else "+"
-                self._write(f"  {sign} {event.name}: {plain_line(event.summary or unwrapped(event.result.text), 200)}")
+                self._write(
+                    f"  {sign} {event.name}: {plain_line(event.summary or unwrap_error(event.result.text), 200)}"
+                )
             case ev.RetryScheduled():
                 from agentcli.interactive.wording import event_line
 

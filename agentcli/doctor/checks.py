@@ -20,7 +20,7 @@ from agentcli.assemble.mcp import find_servers
 from agentcli.assemble.model import ModelBuilder
 from agentcli.config.paths import project_folder
 from agentcli.core.errors import AgentError
-from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.files.access import open_regular
 from agentcli.core.text.format import byte_size, counted, duration
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.library import Library
@@ -28,7 +28,7 @@ from agentcli.doctor import machine
 from agentcli.doctor.finding import CheckContext, Finding, Status
 from agentcli.doctor.sandbox_trial import Proof, prove
 from agentcli.providers.catalog import DEFAULT_MODEL
-from agentcli.providers.credentials import shown_url
+from agentcli.providers.credentials import show_url
 from agentcli.providers.listing import list_models
 from agentcli.session.base import sessions_dir
 from agentcli.session.find import list_sessions
@@ -139,10 +139,10 @@ def servers(context: CheckContext) -> Iterator[Finding]:
         yield Finding("warn", "mcp", problem, "Correct the entry; `agentcli mcp list` shows all servers.")
     if not found.configs:
         return
-    from agentcli.mcp.configuration import shown_target
+    from agentcli.mcp.configuration import show_target
 
     for config in found.configs:
-        what = f"{config.name} ({config.origin or config.source}): {shown_target(config)}"
+        what = f"{config.name} ({config.origin or config.source}): {show_target(config)}"
         if config.name in found.unapproved:
             yield Finding("ok", "mcp", f"{what}, waits for approval", "`agentcli trust` shows what it starts and asks.")
         elif config.disabled:
@@ -186,7 +186,7 @@ def key(context: CheckContext) -> Iterator[Finding]:
         return
     kept = f", kept in {found.kept_in}" if found.kept_in else ""
     source = f"from {found.source}{kept}" if found.source != "none" else "none; the server may not need one"
-    yield Finding("ok", "key", f"{source}; requests go to {shown_url(found.base_url)} ({found.base_url_source})")
+    yield Finding("ok", "key", f"{source}; requests go to {show_url(found.base_url)} ({found.base_url_source})")
 
 
 def endpoint(context: CheckContext) -> Iterator[Finding]:

@@ -79,18 +79,18 @@ class Finding:
         return {"status": self.status, "name": self.name, "text": self.text, "advice": self.advice}
 
 
-def finding_lines(finding: Finding, width: int | None, coloured: bool = False) -> Iterator[str]:
+def format_finding(finding: Finding, width: int | None, coloured: bool = False) -> Iterator[str]:
     """Lines of a finding. `width` None: not wrapped."""
     status = f"{finding.status:<{_STATUS_CELLS}}"
     if coloured:
         status = f"\x1b[{_SGR[finding.status]}m{status}\x1b[0m"
-    beside = width is None or width >= _MIN_COLUMNS_WIDTH
-    indent = _STATUS_CELLS + 1 + (NAME_CELLS + 1 if beside else 0)
+    has_columns = width is None or width >= _MIN_COLUMNS_WIDTH
+    indent = _STATUS_CELLS + 1 + (NAME_CELLS + 1 if has_columns else 0)
     rows = _wrap(finding.text, width, indent)
     if finding.advice:
         advice = _wrap(finding.advice, width, indent + 2)
         rows += [f"→ {advice[0]}", *advice[1:]]
-    if beside:
+    if has_columns:
         yield f"{status} {finding.name:<{NAME_CELLS}} {rows[0] if rows else ''}".rstrip()
         rows = rows[1:]
     else:

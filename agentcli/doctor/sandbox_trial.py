@@ -239,7 +239,7 @@ class _LinuxTrial(_Trial):
     def isolation(self) -> Iterator[Proof]:
         found = self.script(_ISOLATION, str(Path("/proc/self/ns/pid").readlink()))
         if not found:
-            yield _untried("commands cannot reach other processes, terminals and sockets")
+            yield _report_untried("commands cannot reach other processes, terminals and sockets")
             return
         yield _proof("other processes are not visible", found["own-processes"] == "True")
         if self.launcher.ability.seccomp:
@@ -270,7 +270,7 @@ class _LinuxTrial(_Trial):
             return Proof("", promise, "untried", "the settings set no limit")
         shown, launch = self.run(command, launcher=limited)
         if _STARTED not in shown:
-            return _untried(promise)
+            return _report_untried(promise)
         return _proof(promise, name in launch.stopped_for())
 
     def network(self) -> Iterator[Proof]:
@@ -282,7 +282,7 @@ class _LinuxTrial(_Trial):
         with TrialListener() as listener:
             found = self.script(_DIRECT, ADDRESS, str(listener.port), grant=Grant(network="none"))
             if not found:
-                yield _untried(promise)
+                yield _report_untried(promise)
                 return
             yield _proof(promise, "refused" in found and listener.connections == 0)
             if self.launcher.rules.strict:
@@ -310,7 +310,7 @@ def _proof(promise: str, holds: bool) -> Proof:
     return Proof("", promise, "holds" if holds else "broken")
 
 
-def _untried(promise: str) -> Proof:
+def _report_untried(promise: str) -> Proof:
     return Proof("", promise, "untried", f"{Path(sys.executable).name} does not start in the sandbox")
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_read import JsonLimitError, parse_json
+from agentcli.core.files.access import JsonLimitError, parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, ToolUseBlock, block_from_wire, clean_text
 
@@ -61,7 +61,7 @@ async def _readable(descriptor: int) -> bool:
     return True
 
 
-async def piped_text(descriptor: int, wait_seconds: float | None) -> str | None:
+async def read_pipe(descriptor: int, wait_seconds: float | None) -> str | None:
     """All of a pipe as text; None without a first byte in `wait_seconds`. Raises `UsageError` if too long."""
     source = chunks(descriptor)
     try:

@@ -55,13 +55,13 @@ def denial_summary(denied: Sequence[PermissionDenied]) -> str:
     rules = list(dict.fromkeys(rule for event in denied for rule in event.rules))
     if not rules:
         return text
-    from agentcli.agent.toolcalls.call_data import allow_flag
+    from agentcli.agent.toolcalls.calls import allow_flag
 
     every = all(event.rules for event in denied)
     return f"{text} To allow {'them' if every and len(denied) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"
 
 
-def ended_summary(tasks: Sequence[Json]) -> str:
+def summarize_ended(tasks: Sequence[Json]) -> str:
     """One line about the background commands that were stopped at the end of the run."""
     shown = [f"{task['task_id']} ({plain_line(task['command'], _MAX_TITLE)})" for task in tasks[:_MAX_TITLES]]
     if len(tasks) > len(shown):

@@ -19,7 +19,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import json_for_terminal, plain_line, plain_text, spell_hidden, terminal_line
 from agentcli.headless.encode import encode_line, encode_whole
-from agentcli.headless.notices import ended_summary, is_shown, notice
+from agentcli.headless.notices import is_shown, notice, summarize_ended
 from agentcli.headless.stream_json import Frames, failure_frame, result_frame
 from agentcli.headless.streams import StreamWriter, complain, is_terminal
 from agentcli.interactive.wording import ABORTED
@@ -107,7 +107,7 @@ class TextOutput:
         if text:
             await self._writer.write(f"{text}\n".encode(errors="replace"))
         if ended := [task for task in event.background_tasks if task["status"] == "stopped"]:
-            self._notices.say(ended_summary(ended))
+            self._notices.say(summarize_ended(ended))
         if event.terminal in ABORTED:
             self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' continues from here.")
         elif event.is_error:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.processes.exit_cleanup import end_process
-from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
+from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, read_pipe
 from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput, TextOutput, open_debug_log
 from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
@@ -189,7 +189,7 @@ class HeadlessRun:
         prompt, stdin = self._settings.prompt, self._streams.stdin
         piped: str | None = ""
         if stdin is not None and not is_terminal(stdin):
-            piped = await piped_text(stdin, FIRST_BYTE_SECONDS if prompt else None)
+            piped = await read_pipe(stdin, FIRST_BYTE_SECONDS if prompt else None)
             if piped is None:
                 self._notices.say("No data on standard input; continuing without it. To skip the wait: < /dev/null")
         parts = [part for part in (prompt, piped) if part and part.strip()]

@@ -13,8 +13,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.core.abort import AbortReason
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import AbortReason, cancel_and_wait, start_task
 from agentcli.core.events import Event, PermissionDenied, PermissionRequested, Result
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Answer

@@ -17,27 +17,24 @@ from agentcli.core.messages import ATTACHMENT, Block, Json, Message, Origin, Too
 from agentcli.core.usage import Usage
 from agentcli.interactive.wording import event_line
 
+_RESULT_FIELDS = (
+    *("subtype", "is_error", "duration_ms", "errors", "stop_reason", "api_error_status", "total_cost_usd"),
+    *("permission_denials", "background_tasks", "session_id", "uuid"),
+)
+_INIT_FIELDS = ("cwd", "tools", "mcp_servers", "model", "effort", "sandbox", "agents", "skills", "plugins")
+"""Fields that the frames of a result and of a session's start have from their events under the same names."""
+
 
 def result_frame(result: Result) -> Json:
     frame: Json = {
         "type": "result",
-        "subtype": result.subtype,
-        "is_error": result.is_error,
-        "duration_ms": result.duration_ms,
+        **{name: getattr(result, name) for name in _RESULT_FIELDS},
         "duration_api_ms": result.api_duration_ms,
         "num_turns": result.turns,
-        "errors": result.errors,
-        "stop_reason": result.stop_reason,
         "terminal_reason": result.terminal,
-        "api_error_status": result.api_error_status,
-        "total_cost_usd": result.total_cost_usd,
         "cost_is_complete": result.fully_priced,
         "usage": result.usage.to_wire(),
         "modelUsage": result.model_usage,
-        "permission_denials": result.permission_denials,
-        "background_tasks": result.background_tasks,
-        "session_id": result.session_id,
-        "uuid": result.uuid,
     }
     # Scripts that only read `result` must see an error there too.
     frame["result"] = "\n".join(result.errors) if result.is_error else result.text
@@ -280,22 +277,14 @@ def _closes_block(event: ev.Event) -> bool:
 
 def _init_fields(event: ev.SessionStarted) -> Json:
     return {
-        "cwd": event.cwd,
-        "tools": event.tools,
-        "mcp_servers": event.mcp_servers,
-        "model": event.model,
+        **{name: getattr(event, name) for name in _INIT_FIELDS},
         "permissionMode": event.permission_mode,
         "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills, *event.mcp_prompts))),
         "apiKeySource": event.api_key_source,
-        "effort": event.effort,
         "fast_mode_state": "on" if event.fast else "off",
-        "sandbox": event.sandbox,
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
         "output_style": event.output_style or "default",
-        "agents": event.agents,
-        "skills": event.skills,
-        "plugins": event.plugins,
     }
 
 
@@ -311,7 +300,7 @@ def _call_fields(event: ev.PermissionDecided | ev.ToolStarted | ev.ToolFinished)
             return {"summary": event.summary, "duration_ms": event.duration_ms, "display": event.display}
 
 
-def _background(event: ev.BackgroundChanged) -> Json:
+def _encode_background(event: ev.BackgroundChanged) -> Json:
     if event.status == "running":
         return {
             "subtype": "task_started",
@@ -364,16 +353,6 @@ def _boundary(event: ev.ContextCompacted) -> Json:
     return {"subtype": "compact_boundary", "compact_metadata": metadata}
 
 
-def _denied(event: ev.PermissionDenied) -> Json:
-    return {
-        "subtype": "permission_denied",
-        "tool_name": event.name,
-        "tool_use_id": event.tool_use_id,
-        "tool_input": event.input,
-        "reason": event.reason,
-    }
-
-
 def _hook(event: ev.HookStarted | ev.HookFinished) -> Json:
     about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event_name}
     if isinstance(event, ev.HookStarted):
@@ -400,9 +379,10 @@ def _snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _copies(subtype: str, *names: str) -> Callable[[Any], Json]:
-    """Make a builder for events whose fields have the same names in the frame."""
-    return lambda event: {"subtype": subtype, **{name: getattr(event, name) for name in names}}
+def _copies(subtype: str, *names: str, **renamed: str) -> Callable[[Any], Json]:
+    """Make a builder of frames with fields of the event, some under other names."""
+    fields = {name: name for name in names} | renamed
+    return lambda event: {"subtype": subtype, **{name: getattr(event, source) for name, source in fields.items()}}
 
 
 def _status(status: str | None, **fields: Any) -> Json:
@@ -417,8 +397,8 @@ _SYSTEM_FIELDS: Mapping[type[ev.Event], Callable[[Any], Json | None]] = {
     ev.PrefixBroken: _copies("prefix_broken", "block", "reason", "rebilled_tokens"),
     ev.RetryScheduled: _retry,
     ev.ModelFellBack: _copies("model_fallback", "from_model", "to_model", "reason"),
-    ev.PermissionDenied: _denied,
-    ev.BackgroundChanged: _background,
+    ev.PermissionDenied: _copies("permission_denied", "tool_use_id", "reason", tool_name="name", tool_input="input"),
+    ev.BackgroundChanged: _encode_background,
     ev.AgentStarted: _agent_started,
     ev.AgentFinished: _agent_finished,
     ev.ModeChanged: lambda event: _status(None, permissionMode=event.mode, reason=event.reason),

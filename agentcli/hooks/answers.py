@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from agentcli.core.files.bounded_read import DEEPEST_INPUT, parse_json
+from agentcli.core.files.access import MAX_INPUT_DEPTH, parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.plaintext import plain_line, plain_text
@@ -85,7 +85,7 @@ def answer_of(event: str, output: HookOutput) -> HookAnswer:
     if not printed.startswith("{"):
         return HookAnswer(context=_text(printed)) if event in CONTEXT_EVENTS else HookAnswer()
     try:
-        value = parse_json(printed, deepest=DEEPEST_INPUT)
+        value = parse_json(printed, deepest=MAX_INPUT_DEPTH)
     except ValueError as error:
         return HookAnswer("failed", f"its output is not valid JSON: {plain_line(str(error), 200)}")
     return _from_json(event, value)

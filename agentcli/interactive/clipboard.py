@@ -34,9 +34,9 @@ def clipboard(terminal: Terminal, text: str) -> str:
         return ""
     sequence = f"\x1b]52;c;{encoded}{_BELL}"
     if terminal.screen:
-        return passed_through(sequence, terminal)
+        return wrap_for_multiplexer(sequence, terminal)
     # tmux either handles it or passes it through, depending on two settings.
-    return sequence + passed_through(sequence, terminal) if terminal.tmux else sequence
+    return sequence + wrap_for_multiplexer(sequence, terminal) if terminal.tmux else sequence
 
 
 async def copy(text: str, terminal: Terminal, write: Callable[[str], object], working_dirs: Iterable[Path] = ()) -> str:
@@ -105,7 +105,7 @@ def _run(
     return done.code == 0
 
 
-def passed_through(sequence: str, terminal: Terminal) -> str:
+def wrap_for_multiplexer(sequence: str, terminal: Terminal) -> str:
     """The sequence for the terminal around tmux or GNU screen."""
     if terminal.tmux:
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

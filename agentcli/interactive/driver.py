@@ -14,10 +14,16 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
-from agentcli.core.aio import CLEANUP_SECONDS, start_task
-from agentcli.core.permission import Answer
-from agentcli.interactive.submission import PendingQuestions, WaitingPrompts, is_prompt, needs_model, submit
+from agentcli.core.aio import CLEANUP_SECONDS, AbortReason, start_task
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.submission import (
+    PendingQuestions,
+    WaitingPrompts,
+    is_of_server,
+    is_prompt,
+    needs_model,
+    submit,
+)
 from agentcli.interactive.view import Sent, View
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerNotices
     from agentcli.agent.plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
-    from agentcli.interactive.drafts.draft import Draft
+    from agentcli.interactive.drafts import Draft
     from agentcli.mcp.servers import McpServers
 
 ABORT_GRACE_SECONDS = 3.0
@@ -42,6 +48,8 @@ EVENT_SLICE_SECONDS = 0.008
 """Seconds of events without a pause after which keys and frames get a turn."""
 BACKGROUND_PAUSE_SECONDS = 0.03
 """Seconds between batches of events of background agents. Waking up for each delta would cost more."""
+_MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO, PermissionMode.PLAN)
+"""The permission modes that Shift+Tab cycles through."""
 
 
 class SessionDriver:
@@ -178,6 +186,12 @@ class SessionDriver:
         if self._engine is not None:
             self._engine.record_shown(ev.NoticeRaised(text=text, level=level))
         self._view.note(text, level)
+
+    def cycle_mode(self) -> None:
+        """Switch to the next permission mode."""
+        if self._engine is not None:
+            self._engine.permissions.set_mode(next_mode(self._engine))
+            self._view.refresh_status()
 
     # --------------------------------------------------------------------------------------------------- sending
 
@@ -329,7 +343,7 @@ class SessionDriver:
 
     def _show(self, event: ev.Event, *, concurrent: bool = False) -> None:
         self._track(event)
-        concurrent = concurrent or event.agent in self._background_agents or ev.is_of_server(event)
+        concurrent = concurrent or event.agent in self._background_agents or is_of_server(event)
         self._view.show(event)
         match event:
             case ev.SessionStarted() if self._engine is not None and not event.agent:
@@ -460,7 +474,7 @@ class SessionDriver:
             for notice in news.notices:
                 self.note(notice.text, notice.level)
             if news.changed:
-                self._view.apply_settings(news.changed)
+                self._view.apply_settings()
             self._follow_servers(engine)
             self._view.refresh_commands()
             self._view.refresh_status()
@@ -527,3 +541,11 @@ async def _notify_idle(engine: Engine) -> None:
     await asyncio.sleep(IDLE_SECONDS)
     if engine.message_count:
         engine.session.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+
+
+def next_mode(engine: Engine) -> PermissionMode:
+    """The mode after the current one; auto mode only if it is available."""
+    modes = [mode for mode in _MODES if mode is not PermissionMode.AUTO or not engine.auto_mode_problem]
+    present = engine.permissions.mode
+    place = modes.index(present) if present in modes else -1
+    return modes[(place + 1) % len(modes)]

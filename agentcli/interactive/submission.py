@@ -14,7 +14,7 @@ from agentcli.interactive.view import Question, View
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.commands.line import Line
-    from agentcli.interactive.drafts.draft import Draft
+    from agentcli.interactive.drafts import Draft
 
 
 def is_prompt(draft: Draft, engine: Engine | None) -> bool:
@@ -124,6 +124,11 @@ class WaitingPrompts:
     def _set(self, waiting: list[_Waiting]) -> None:
         self._waiting = waiting
         self._changed([one.draft.text for one in waiting])
+
+
+def is_of_server(event: ev.Event) -> bool:
+    """Whether an MCP server asks for input, for an address to be opened, or for a reply of the model."""
+    return isinstance(event, ev.PermissionRequested) and str(event.display.get("kind", "")).startswith("mcp_")
 
 
 class PendingQuestions:

@@ -15,13 +15,11 @@ from agentcli.core.messages import (
     SUMMARY,
     Message,
     Origin,
-    TextBlock,
-    ToolUseBlock,
 )
 from agentcli.core.permission import PartFinding, mode_label
-from agentcli.core.text.format import counted, duration, elapsed, money, token_count
+from agentcli.core.text.format import counted, duration, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.permissions.rules import shown_rule
+from agentcli.permissions.rules import show_rule
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -34,9 +32,7 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Outcome of a finished tool call."""
 
 INTERRUPTED = "Interrupted. What should be done instead?"
-INTERRUPTED_WITH_OUTPUT = "Interrupted. Partial output is kept. What should be done instead?"
 CLOSED = "agentcli was closed before this was done."
-CLOSED_WITH_OUTPUT = "agentcli was closed before this was done. Partial output is kept."
 
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
@@ -134,7 +130,7 @@ _RETRIED = {
 }
 
 
-def compacted(trigger: str, before: int, after: int) -> str:
+def describe_compaction(trigger: str, before: int, after: int) -> str:
     how = {"auto": "compacted automatically", "reactive": "compacted because it was too long"}.get(trigger, "compacted")
     return f"{how}: {token_count(before)} → {token_count(after)} tokens"
 
@@ -144,15 +140,23 @@ def boundary(message: Message, *, can_undo: bool = True) -> str:
     meta = message.meta
     counts = (meta.get("tokens_before"), meta.get("tokens_after"))
     before, after = (count if isinstance(count, int) else 0 for count in counts)
-    text = compacted(str(meta.get("trigger", "")), before, after)
+    text = describe_compaction(str(meta.get("trigger", "")), before, after)
     return f"{text} · /compact undo reverts it" if can_undo else text
 
 
-def has_own_notice(event: ev.Event) -> bool:
-    """Whether another line says the same: that of the command that caused the event, or of the interruption."""
-    if isinstance(event, ev.CompactionFailed):
-        return event.interrupted
-    return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
+def has_line(event: ev.Event) -> bool:
+    """Whether the app and plain mode show the line about an event. They do not if another line says the same: that of
+    the command that caused it, of the interruption, or of the call's result."""
+    match event:
+        case ev.PermissionDenied() | ev.ContextCompacted() | ev.HookStarted():
+            return False
+        case ev.HookFinished():
+            return event.is_notable
+        case ev.CompactionFailed():
+            return not event.interrupted
+        case ev.ContextEdited():
+            return not any(edit.get("kind") == "undo_compaction" for edit in event.edits)
+    return event.policy.line
 
 
 def event_line(event: ev.Event) -> tuple[str, Level]:
@@ -167,38 +171,33 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.RetryScheduled():
             return f"{retry(event)}, in {duration(event.wait_seconds)}", "warning"
         case ev.StreamWentQuiet():
-            return f"No data for {elapsed(event.seconds)}; still waiting", "info"
+            return f"No data for {format_elapsed(event.seconds)}; still waiting", "info"
         case ev.ModelFellBack():
             return f"Switched from {event.from_model} to {event.to_model}: {event.reason}", "warning"
         case ev.FeatureDropped() | ev.RequestRepaired():
             return event.text, "warning"
-        case ev.PermissionDenied(by=by) if by:
-            return f"{plain_line(event.name)} was denied by {plain_line(by, 200)}", "info"
-        case ev.PermissionDenied():
-            return f"{plain_line(event.name)} was denied: {event.reason}", "info"
         case ev.LoopSuspected():
             during = f" in {duration(event.seconds)}" if event.seconds else ""
             return f"{plain_line(event.title)}: the same result {event.times} times in a row{during}", "warning"
-        case ev.RulesLearned():
-            where = "for this session" if event.where == "session" else f"saved in {event.where}"
-            return f"Allowed from now on ({where}): {', '.join(map(shown_rule, event.rules))}", "info"
-        case ev.ModeChanged():
-            return f"Permission mode: {mode_label(event.mode)} ({event.reason})", "info"
         case ev.BackgroundChanged():
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return f"{what} ({event.summary})" if event.summary else what, failed
         case _:
-            return _part_line(event)
+            return _permission_line(event)
 
 
-def _part_line(event: ev.Event) -> tuple[str, Level]:
-    """The lines about sub-agents, hooks and the context."""
+def _permission_line(event: ev.Event) -> tuple[str, Level]:
     match event:
-        case ev.AgentStarted() | ev.AgentMoved() | ev.AgentFinished():
-            return _agent_line(event)
-        case ev.HookStarted() | ev.HookFinished():
-            return _hook_line(event)
+        case ev.PermissionDenied(by=by) if by:
+            return f"{plain_line(event.name)} was denied by {plain_line(by, 200)}", "info"
+        case ev.PermissionDenied():
+            return f"{plain_line(event.name)} was denied: {event.reason}", "info"
+        case ev.RulesLearned():
+            where = "for this session" if event.where == "session" else f"saved in {event.where}"
+            return f"Allowed from now on ({where}): {', '.join(map(show_rule, event.rules))}", "info"
+        case ev.ModeChanged():
+            return f"Permission mode: {mode_label(event.mode)} ({event.reason})", "info"
         case _:
             return _context_line(event)
 
@@ -224,7 +223,11 @@ def _agent_line(event: ev.AgentStarted | ev.AgentMoved | ev.AgentFinished) -> tu
     if isinstance(event, ev.AgentStarted):
         where = " in the background" if event.background else ""
         return f"Agent {who} started{where}: {plain_line(event.description, 80)}", "info"
-    parts = [counted(event.turns, "turn"), f"{token_count(event.tokens)} tokens", elapsed(event.duration_ms / 1000)]
+    parts = [
+        counted(event.turns, "turn"),
+        f"{token_count(event.tokens)} tokens",
+        format_elapsed(event.duration_ms / 1000),
+    ]
     if event.cost_usd is not None:
         parts.insert(2, money(event.cost_usd))
     what = f"Agent {who} {event.status}: {plain_line(event.description, 80)}"
@@ -258,7 +261,12 @@ def _hook_line(event: ev.HookStarted | ev.HookFinished) -> tuple[str, Level]:
 
 
 def _context_line(event: ev.Event) -> tuple[str, Level]:
+    """The lines about sub-agents, hooks and the context."""
     match event:
+        case ev.AgentStarted() | ev.AgentMoved() | ev.AgentFinished():
+            return _agent_line(event)
+        case ev.HookStarted() | ev.HookFinished():
+            return _hook_line(event)
         case ev.PrefixBroken():
             rebilled = f" ({token_count(event.rebilled_tokens)} tokens billed again)" if event.rebilled_tokens else ""
             where = f" at {event.block}" if event.block else ""
@@ -271,7 +279,7 @@ def _context_line(event: ev.Event) -> tuple[str, Level]:
         case ev.CompactionStarted():
             return "Compacting the conversation", "info"
         case ev.ContextCompacted():
-            return f"Conversation {compacted(event.trigger, event.tokens_before, event.tokens_after)}", "info"
+            return f"Conversation {describe_compaction(event.trigger, event.tokens_before, event.tokens_after)}", "info"
         case ev.CompactionFailed(cancelled=True):
             return event.text, "info"
         case ev.CompactionFailed():
@@ -279,7 +287,7 @@ def _context_line(event: ev.Event) -> tuple[str, Level]:
     raise ValueError(f"no wording for {type(event).__name__}")
 
 
-def accepted_hunks(event: ev.ToolFinished) -> str:
+def count_accepted_hunks(event: ev.ToolFinished) -> str:
     """How many hunks of a change the user accepted; "" if all."""
     match event.accepted_hunks:
         case [int(accepted), int(proposed)]:
@@ -298,18 +306,18 @@ def progress_line(event: ev.ToolProgressed) -> str:
     return plain_line(event.text, 120) if "done" in event.data else ""
 
 
-def interruption(has_output: bool, result: ev.Result | None = None) -> str:
-    """The line about an interruption. `has_output`: a part of the answer is kept. `result`: of the ended submission."""
+def interruption(result: ev.Result | None = None) -> str:
+    """The line about an interruption. `result`: of the ended submission."""
     if result is not None and result.errors:
         from agentcli.agent.loop.wording import ABORTED as CAUSES
-        from agentcli.core.abort import AbortReason
+        from agentcli.core.aio import AbortReason
 
         if result.errors[0] == CAUSES[AbortReason.SHUTDOWN]:
-            return CLOSED_WITH_OUTPUT if has_output else CLOSED
-    return INTERRUPTED_WITH_OUTPUT if has_output else INTERRUPTED
+            return CLOSED
+    return INTERRUPTED
 
 
-def changed_files(event: ev.CommandChangedFiles) -> str:
+def describe_changed_files(event: ev.CommandChangedFiles) -> str:
     """`changed 2 files +3 −1`; without the lines if none changed, as in binary files."""
     lines = f" +{event.added} −{event.removed}" if event.added or event.removed else ""
     return f"changed {counted(event.files, 'file')}{lines}"
@@ -347,7 +355,7 @@ _ENDINGS = {
 
 async def farewell(engine: Engine, *, continues: bool = True) -> str:
     """The message at exit: stopped background tasks and, with `continues`, the command that resumes the session."""
-    lines = [_ended_commands(engine)]
+    lines = [_describe_ended_commands(engine)]
     if continues and engine.session.store.path is not None and engine.message_count:
         from shlex import quote
 
@@ -355,7 +363,7 @@ async def farewell(engine: Engine, *, continues: bool = True) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _ended_commands(engine: Engine) -> str:
+def _describe_ended_commands(engine: Engine) -> str:
     running = [task for task in engine.background.tasks if task.status == "running"]
     if not running:
         return ""
@@ -414,37 +422,3 @@ def question_of(event: ev.PermissionRequested) -> str:
             return f"Use {tool} of the MCP server {server}?"
         case _:
             return f"Use {plain_line(event.name)}?"
-
-
-class PartialOutput:
-    """Follows the events of one submission, live or from a session file, which has no `RequestStarted` events."""
-
-    def __init__(self) -> None:
-        self.exists = False
-        self._open: set[str] = set()
-        """Ids of the calls of the current turn that have no result."""
-        self._is_cut = False
-        """Whether a call of the current turn was interrupted."""
-
-    def take(self, event: ev.Event) -> None:
-        match event:
-            case ev.RequestStarted(purpose="turn"):
-                self.exists = self._is_cut = False
-                self._open.clear()
-            case ev.TextStreamed(text=text) | ev.BlockFinished(block=TextBlock(text=text)):
-                self.exists = self.exists or bool(text.strip())
-            case ev.BlockFinished(block=ToolUseBlock(id=call)):
-                self._open.add(call)
-            case ev.ToolProgressed(text=text):
-                self.exists = self.exists or bool(text)
-            case ev.ToolFinished():
-                self._finish(event)
-
-    def _finish(self, event: ev.ToolFinished) -> None:
-        self._open.discard(event.tool_use_id)
-        if event.outcome == "interrupted":
-            self._is_cut = True
-            self.exists = self.exists or bool(event.display)
-        if not self._open:
-            # The turn is complete, and the next reply begins.
-            self.exists, self._is_cut = self.exists and self._is_cut, False

@@ -14,12 +14,12 @@ import math
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_read import parse_json
-from agentcli.core.frozen import frozen
+from agentcli.core.files.access import parse_json
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.mcp.contents import (
     ResultRefused,
@@ -59,15 +59,29 @@ class TakenResult:
     """Why it cannot be used; empty if it can."""
 
 
-@dataclass(slots=True)
+@slotted
+class _Counter:
+    """Counts what came since the beginning of the current interval."""
+
+    since: float = -math.inf
+    count: int = 0
+
+    def add(self, seconds: float) -> int:
+        """Count one more; `seconds` is the length of an interval. Returns the number in this one."""
+        now = asyncio.get_running_loop().time()
+        if self.since <= now - seconds:
+            self.since, self.count = now, 0
+        self.count += 1
+        return self.count
+
+
+@slotted
 class _Asked:
     method: str
-    reports_since: float = -math.inf
-    """Start of the interval in which progress reports are counted."""
-    reports: int = 0
+    reports: _Counter = field(default_factory=_Counter)
 
 
-_READERS: Mapping[str, tuple[str, Callable[[Json, ServerLimits], Any]]] = {
+_READERS: Mapping[str, tuple[str, Callable[[Json], Any]]] = {
     "tools/list": ("tools", read_tools),
     "resources/list": ("resources", read_resources),
     "resources/templates/list": ("resourceTemplates", read_templates),
@@ -84,7 +98,7 @@ class AnswerReader:
         self._limits = limits
         self._asked: dict[int | str, _Asked] = {}
         self._pages: dict[str, TakenResult] = {}
-        self._log_second, self._log_count = 0, 0
+        self._log_lines = _Counter()
 
     # ---------------------------------------------------------------------------------------------- messages to servers
 
@@ -138,7 +152,7 @@ class AnswerReader:
         if asked is None or not _takes(asked.method, result):
             return result
         key, read = _READERS[asked.method]
-        page = await run_outside_scopes(in_thread(_read_page, read, result, self._limits))
+        page = await run_outside_scopes(in_thread(_read_page, read, result))
         ticket = secrets.token_hex(8)
         if len(self._pages) >= _MAX_UNCLAIMED:
             # Drop the oldest: its call ended while the result was read.
@@ -152,30 +166,23 @@ class AnswerReader:
     def admit(self, method: str, params: Any) -> bool:
         """Whether to pass a notification to the library: not log messages, nor more progress than can be shown."""
         details = params if isinstance(params, dict) else {}
-        now = asyncio.get_running_loop().time()
         if method == "notifications/message":
-            self._log_message(details, now)
+            self._log_message(details)
             return False
         if method == "notifications/progress":
             token = details.get("progressToken")
             asked = self._asked.get(token) if isinstance(token, int | str) else None
-            if asked is None:
-                return False
-            if asked.reports_since <= now - self._limits.progress_seconds:
-                asked.reports_since, asked.reports = now, 0
-            asked.reports += 1
-            return asked.reports <= self._limits.progress_reports
+            limits = self._limits
+            return asked is not None and asked.reports.add(limits.progress_seconds) <= limits.progress_reports
         return True
 
-    def _log_message(self, details: Json, now: float) -> None:
-        if int(now) != self._log_second:
-            self._log_second, self._log_count = int(now), 0
-        self._log_count += 1
-        if self._log_count < _LOG_LINES_A_SECOND:
+    def _log_message(self, details: Json) -> None:
+        count = self._log_lines.add(1)
+        if count < _LOG_LINES_A_SECOND:
             data = details.get("data")
             text = data if isinstance(data, str) else json.dumps(data)
             self._link.note(f"{details.get('level')}: {text}")
-        elif self._log_count == _LOG_LINES_A_SECOND:
+        elif count == _LOG_LINES_A_SECOND:
             self._link.note("(more log messages in this second)")
 
 
@@ -189,10 +196,10 @@ def _takes(method: str, result: Json) -> bool:
     return method in _READERS and result.get("resultType", "complete") == "complete"
 
 
-def _read_page(read: Callable[[Json, ServerLimits], Any], result: Json, limits: ServerLimits) -> TakenResult:
+def _read_page(read: Callable[[Json], Any], result: Json) -> TakenResult:
     cursor = result.get("nextCursor")
     try:
-        value = read(result, limits)
+        value = read(result)
     except ResultRefused as error:
         return TakenResult(None, problem=str(error))
     except Exception as error:  # noqa: BLE001  untrusted data may have any shape

@@ -36,7 +36,7 @@ from agentcli.core.addresses import (
     system_resolve,
 )
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.authorization import AuthChallenge, TokenGrant, is_loopback
 from agentcli.mcp.connection import McpFailure
@@ -210,7 +210,7 @@ async def revoke(requests: AuthRequests, grant: TokenGrant) -> None:
                 raise _failure(response, grant.issuer)
 
 
-def stored_client(grant: TokenGrant) -> OAuthClientInformationFull | None:
+def read_stored_client(grant: TokenGrant) -> OAuthClientInformationFull | None:
     try:
         return OAuthClientInformationFull.model_validate(grant.client)
     except ValidationError:
@@ -219,7 +219,7 @@ def stored_client(grant: TokenGrant) -> OAuthClientInformationFull | None:
 
 def _client_request(grant: TokenGrant, url: str, form: dict[str, str]) -> httpx2.Request:
     """A request that the registered client authenticates."""
-    client = stored_client(grant)
+    client = read_stored_client(grant)
     if client is None:
         raise RefusedFailure(f"The stored sign-in to {plain_line(grant.name, 80)} is not valid.")
     context = flow_provider(grant.resource, "http://127.0.0.1/callback", client).context

@@ -79,9 +79,6 @@ class TokenGrant:
     def without_tokens(self) -> TokenGrant:
         return replace(self, access_token="", refresh_token="", expires_at=0)
 
-    def to_text(self) -> str:
-        return json.dumps(asdict(self))
-
     @classmethod
     def from_text(cls, text: str) -> TokenGrant | None:
         """Parse a stored grant; None if it is invalid."""
@@ -125,32 +122,28 @@ class TokenStore:
     def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
         self._dir = state_dir
         self._keys = KeyStore(state_dir, vault, file_name=FILE_NAME, command="agentcli mcp login")
-        self._memory: dict[str, TokenGrant] = {}
+        self._memory: dict[str, str] = {}
 
     async def find(self, name: str, address: str) -> TokenGrant | None:
         key = _key(name, address)
-        if self._dir is None:
-            return self._memory.get(key)
-        stored = await in_thread(self._keys.find, key)
-        grant = TokenGrant.from_text(stored.key) if stored is not None else None
+        stored = await in_thread(self._keys.find, key) if self._dir is not None else None
+        grant = TokenGrant.from_text(stored.key if stored is not None else self._memory.get(key, ""))
         return grant if grant is not None and (grant.name, grant.address) == (name, address) else None
 
     async def keep(self, grant: TokenGrant) -> None:
-        key = _key(grant.name, grant.address)
+        key, text = _key(grant.name, grant.address), json.dumps(asdict(grant))
         if self._dir is None:
-            self._memory[key] = grant
+            self._memory[key] = text
         else:
-            await in_thread(self._keys.keep, key, grant.to_text())
+            await in_thread(self._keys.keep, key, text)
 
     async def forget(self, name: str, address: str) -> None:
         key = _key(name, address)
-        if self._dir is None:
-            self._memory.pop(key, None)
-        else:
+        if self._memory.pop(key, None) is None and self._dir is not None:
             await in_thread(self._keys.forget, key)
 
     @asynccontextmanager
-    async def refreshing(self, name: str, address: str) -> AsyncIterator[None]:
+    async def lock_refresh(self, name: str, address: str) -> AsyncIterator[None]:
         """Keep other processes from refreshing the same tokens: a refresh token is often valid only once.
 
         A process that holds the lock for too long is ignored.
@@ -180,13 +173,13 @@ def _key(name: str, address: str) -> str:
 class ServerAuthorization:
     """Sign-in state of one server. Methods that use the network or the store raise `McpFailure`."""
 
-    def __init__(self, config: ServerConfig, around: ServerSurroundings, store: TokenStore | None = None) -> None:
+    def __init__(self, config: ServerConfig, around: ServerSurroundings) -> None:
         self.refusal = ""
         """Why the user has to sign in, as sentences; empty if no request was refused."""
         self._config = config
         self._around = around
-        self._store = store or TokenStore(around.state_dir)
-        self._address = address_of(config.url)
+        self._store = TokenStore(around.state_dir)
+        self._key = (config.name, address_of(config.url))
         self._origin = origin_of(config.url)
         self._grant: TokenGrant | None = None
         self._is_loaded = False
@@ -221,8 +214,8 @@ class ServerAuthorization:
             grant = await self._current()
             if grant is None or grant.access_token != used:
                 return grant.access_token if grant is not None else ""
-            async with self._stored(), self._store.refreshing(self._config.name, self._address):
-                self._grant = grant = await self._store.find(self._config.name, self._address)
+            async with self._lock_stored(), self._store.lock_refresh(*self._key):
+                self._grant = grant = await self._store.find(*self._key)
                 if grant is None or grant.access_token != used:
                     return grant.access_token if grant is not None else ""
                 self._grant = await self._refresh(grant)
@@ -277,13 +270,13 @@ class ServerAuthorization:
         from agentcli.mcp.auth_requests import AuthRequests
         from agentcli.mcp.sign_in import SignIn
 
-        async with self._stored():
-            earlier = await self._store.find(self._config.name, self._address)
+        async with self._lock_stored():
+            earlier = await self._store.find(*self._key)
         async with AuthRequests(self._config.url) as requests:
             challenge = self._challenge or await requests.challenge("GET" if self._config.kind == "sse" else "POST")
             flow = SignIn(requests, self._config, challenge, earlier, self._missing_scope)
             grant = await self._complete(flow, show_and_open)
-        async with self._stored():
+        async with self._lock_stored():
             await self._store.keep(grant)
         self._grant, self._is_loaded = grant, True
         self.refusal, self._missing_scope, self._challenge = "", "", None
@@ -297,9 +290,9 @@ class ServerAuthorization:
     async def sign_out(self) -> str:
         """Delete the tokens here, and revoke them if the server supports it. Returns why they were not revoked, or
         ""."""
-        async with self._stored():
-            grant = await self._store.find(self._config.name, self._address)
-            await self._store.forget(self._config.name, self._address)
+        async with self._lock_stored():
+            grant = await self._store.find(*self._key)
+            await self._store.forget(*self._key)
         self._grant, self._is_loaded = None, True
         if grant is None:
             return ""
@@ -324,16 +317,16 @@ class ServerAuthorization:
         except RefusedFailure as refused:
             if refused.code == "invalid_client":
                 # The server has forgotten the registration: the next sign-in registers again.
-                async with self._stored():
-                    await self._store.forget(self._config.name, self._address)
+                async with self._lock_stored():
+                    await self._store.forget(*self._key)
             raise
         finally:
             self._flow = None
 
     async def _current(self) -> TokenGrant | None:
         if not self._is_loaded:
-            async with self._stored():
-                self._grant = await self._store.find(self._config.name, self._address)
+            async with self._lock_stored():
+                self._grant = await self._store.find(*self._key)
             self._is_loaded = True
         return self._grant
 
@@ -351,7 +344,7 @@ class ServerAuthorization:
             return grant.without_tokens()
 
     @asynccontextmanager
-    async def _stored(self) -> AsyncIterator[None]:
+    async def _lock_stored(self) -> AsyncIterator[None]:
         try:
             yield
         except CredentialError as error:

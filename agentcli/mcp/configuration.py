@@ -371,7 +371,7 @@ _ONLY_VARIABLES = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[^}]*\})+", 
 _QUERY = re.compile(r"([?&][^=&#]+=)[^&#]+")
 
 
-def shown_target(config: ServerConfig) -> str:
+def show_target(config: ServerConfig) -> str:
     """The command line or the URL."""
     if config.kind != "stdio":
         return _show_url(str(config.entry.get("url", config.url)))
@@ -380,9 +380,9 @@ def shown_target(config: ServerConfig) -> str:
     return " ".join(word if word == MASK else shlex.quote(word) for word in words)
 
 
-def shown_fields(config: ServerConfig) -> Iterator[tuple[str, str]]:
+def show_fields(config: ServerConfig) -> Iterator[tuple[str, str]]:
     """All settings of the configuration, as names and texts."""
-    yield ("command" if config.kind == "stdio" else "url"), shown_target(config)
+    yield ("command" if config.kind == "stdio" else "url"), show_target(config)
     for name, value in _pairs(config.entry.get("env", config.env)):
         yield f"env {name}", _show_value(value)
     for name, value in _pairs(config.entry.get("headers", config.headers)):

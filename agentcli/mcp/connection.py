@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import Aborted, AbortSignal, cancel_and_wait, start_task
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, TakenResult
 from agentcli.mcp.contents import clean_text, read_content
@@ -212,18 +211,19 @@ class McpConnection:
         signal = signal or AbortSignal()
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         unhook = signal.on_abort(lambda _reason: stopped.cancel())
+        end = self._clock.now() + seconds
         try:
-            async with self._clock.limit(seconds):
-                await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            raise McpFailure(f"{self._name} did not answer within {seconds:g} seconds.") from None
+            # A wait may end early: the clock stands still while a question is open.
+            while not task.done() and not stopped.done() and (left := end - self._clock.now()) > 0:
+                await asyncio.wait([task, stopped], timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unhook()
-            stopped.cancel()
             if not task.done():
                 task.cancel()
-        if signal.reason is not None and not task.done():
+        if not task.done() and signal.reason is not None:
             raise Aborted(signal.reason)
+        if not task.done():
+            raise McpFailure(f"{self._name} did not answer within {seconds:g} seconds.")
         if _is_closed(task):
             # The reason why the connection ended may arrive a moment later.
             await self._link.ends_within(_REASON_SECONDS)

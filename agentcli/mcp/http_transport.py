@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from agentcli.config.trust_effects import variables_in
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.processes.own_programs import run_helper
 from agentcli.mcp.answers import AnswerReader
 from agentcli.mcp.auth_requests import UnreachableFailure, challenge_of
@@ -65,7 +65,7 @@ class McpHttpClient(httpx2.AsyncClient):
         )
         self._reader = reader
         self._link = link
-        self._size_limits = limits
+        self._max_bytes = limits.result_bytes
         self._answers_elsewhere = answers_elsewhere
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -100,16 +100,13 @@ class McpHttpClient(httpx2.AsyncClient):
 
     def _limit(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()
-        most = self._size_limits.result_bytes if response.status_code < 400 else _ERROR_BODY
-        if kind.startswith("text/event-stream"):
-            body = _events(response, self._reader, self._size_limits)
-        else:
-            body = _document(response, self._reader, most)
+        most = self._max_bytes if response.status_code < 400 else _ERROR_BODY
+        read = _events if kind.startswith("text/event-stream") else _document
         dropped = ("content-length", "content-encoding", "transfer-encoding")
         copy = httpx2.Response(
             response.status_code,
             headers=[pair for pair in response.headers.multi_items() if pair[0].lower() not in dropped],
-            stream=_Body(body, response),
+            stream=_Body(read(response, self._reader, most), response),
             request=request,
             extensions=response.extensions,
             history=response.history,
@@ -143,40 +140,22 @@ async def _document(response: httpx2.Response, reader: AnswerReader, most: int) 
     yield await _reduce(b"".join(pieces), reader) if response.status_code < 300 else b"".join(pieces)
 
 
-async def _events(response: httpx2.Response, reader: AnswerReader, limits: ServerLimits) -> AsyncIterator[bytes]:
+async def _events(response: httpx2.Response, reader: AnswerReader, most: int) -> AsyncIterator[bytes]:
     """The events of a stream; large results are replaced by their stubs."""
-    rest = b""
-    lines: list[bytes] = []
-    size = 0
-    pieces: list[bytes] = []
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        if size > limits.result_bytes:
-            raise httpx2.SSEError(f"an event is larger than {limits.result_bytes / 1e6:g} MB")
-        if b"\n" not in chunk:
-            pieces.append(chunk)
-            continue
-        first, *more, rest = chunk.split(b"\n")
-        found = [b"".join([*pieces, first]), *more]
-        pieces = [rest]
-        for line in found:
-            lines.append(line)
-            if line in (b"", b"\r"):
-                yield await _event(lines, reader, limits)
-                lines = []
-                size = len(rest)
-    lines.append(b"".join(pieces))
-    yield await _event(lines, reader, limits)
+    kind = {"content-type": response.headers["content-type"]}
+    stream = httpx2.Response(200, headers=kind, content=_close_last_event(response), request=response.request)
+    async for event in httpx2.EventSource(stream, max_event_size=most):
+        data = (await _reduce(event.data.encode(), reader)).replace(b"\n", b"\ndata: ")
+        retry = b"" if event.retry is None else b"retry: %d\n" % event.retry
+        yield retry + b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.event.encode(), data)
 
 
-async def _event(lines: list[bytes], reader: AnswerReader, limits: ServerLimits) -> bytes:
-    raw = b"\n".join(lines)
-    if len(raw) <= limits.inline_bytes:
-        return raw + b"\n"
-    fields = [line.removesuffix(b"\r").partition(b":") for line in lines]
-    data = b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
-    others = [name + b":" + value for name, _, value in fields if name in (b"id", b"event", b"retry")]
-    return b"\n".join([*others, b"data: " + await _reduce(data, reader), b"", b""])
+async def _close_last_event(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """A stream with an empty line at its end, which some servers leave out after the last event. An event whose last
+    line was cut off gets none, so that it is not taken for a whole one."""
+    async for piece in response.aiter_bytes():
+        yield piece
+    yield b"\n"
 
 
 async def _reduce(data: bytes, reader: AnswerReader) -> bytes:

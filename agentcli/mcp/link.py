@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 from agentcli.core.aio import cancel_and_wait, start_task
@@ -103,41 +103,32 @@ class ServerLink:
 
 
 class CallClock:
-    """The timeouts of all calls of one connection."""
+    """The time of the calls of one connection, which stands still while the server waits for the user."""
 
     def __init__(self) -> None:
-        self._left: dict[asyncio.Timeout, float] = {}
-        """Seconds left of each timeout when the clock last stopped, or when the timeout started."""
         self._questions = 0
+        self._stood_still = 0.0
+        self._stopped_at = 0.0
 
-    @asynccontextmanager
-    async def limit(self, seconds: float) -> AsyncGenerator[None, None]:
-        """Like `asyncio.timeout`, not counting the time while questions are open."""
-        async with asyncio.timeout(None if self._questions else seconds) as limit:
-            self._left[limit] = seconds
-            try:
-                yield
-            finally:
-                del self._left[limit]
+    def now(self) -> float:
+        return (self._stopped_at if self._questions else _loop_time()) - self._stood_still
 
     @contextmanager
     def stopped(self) -> Generator[None, None, None]:
         """Stop the clock while a question is open."""
-        now = asyncio.get_running_loop().time
+        if not self._questions:
+            self._stopped_at = _loop_time()
         self._questions += 1
-        if self._questions == 1:
-            for limit in self._left:
-                if not limit.expired() and (when := limit.when()) is not None:
-                    self._left[limit] = when - now()
-                    limit.reschedule(None)
         try:
             yield
         finally:
             self._questions -= 1
             if not self._questions:
-                for limit, seconds in self._left.items():
-                    if not limit.expired():
-                        limit.reschedule(now() + seconds)
+                self._stood_still += _loop_time() - self._stopped_at
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 T = TypeVar("T")

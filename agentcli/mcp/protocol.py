@@ -48,10 +48,6 @@ class ToolOffer:
         defined = (self.name, self.title, self.description, self.input_schema, self.read_only, self.destructive)
         return sha256(json.dumps(defined, sort_keys=True).encode()).hexdigest()[:16]
 
-    def is_defined_as(self, other: ToolOffer) -> bool:
-        """Whether both look the same to the model."""
-        return (self.description, self.title, self.input_schema) == (other.description, other.title, other.input_schema)
-
 
 @frozen
 class ResourceOffer:

@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.aio import AbortSignal, cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import Transport
 
-OnProgress = Callable[[CallProgress], None]
+OnProgress = Callable[[CallProgress], object]
 ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-auth", "disabled", "unapproved"]
 """`waiting`: not started. `failed`: also between two attempts. `unapproved`: from an untrusted repository.
 `needs-auth`: the user has to sign in."""
@@ -113,7 +112,8 @@ class McpServer:
 
     def has_changed(self, tool: ToolOffer) -> bool:
         """Whether a tool's description or arguments differ from when this session first saw it."""
-        return not tool.is_defined_as(self._first_tools.get(tool.name, tool))
+        first = self._first_tools.get(tool.name, tool)
+        return (tool.description, tool.title, tool.input_schema) != (first.description, first.title, first.input_schema)
 
     @property
     def start_ended(self) -> bool:

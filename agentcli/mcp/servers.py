@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import changing_entries, read_entries
+from agentcli.config.files import change_entries, read_entries
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
@@ -43,7 +43,7 @@ class ChoiceStore:
     def load(self) -> SavedChoices:
         """The stored choices; empty if there is no usable file."""
         project = self._read().get(self._root, {})
-        servers, tools = _mapping(project, "servers"), _mapping(project, "tools")
+        servers, tools = _read_mapping(project, "servers"), _read_mapping(project, "tools")
         return SavedChoices(
             {name: on for name, on in servers.items() if isinstance(on, bool)},
             {
@@ -55,17 +55,17 @@ class ChoiceStore:
 
     def save_server(self, name: str, on: bool) -> None:
         """Store whether a server is on. Raises `AgentError`."""
-        with self._changing() as project:
-            project["servers"] = {**_mapping(project, "servers"), name: on}
+        with self._change() as project:
+            project["servers"] = {**_read_mapping(project, "servers"), name: on}
 
     def save_tools(self, server: str, disabled: frozenset[str]) -> None:
         """Store the disabled tools of a server. Raises `AgentError`."""
-        with self._changing() as project:
-            project["tools"] = {**_mapping(project, "tools"), server: sorted(disabled)}
+        with self._change() as project:
+            project["tools"] = {**_read_mapping(project, "tools"), server: sorted(disabled)}
 
     def forget(self) -> bool:
         """Remove all choices of the project; returns whether there were any. Raises `AgentError`."""
-        with self._changing() as project:
+        with self._change() as project:
             had_some = bool(project)
             project.clear()
         return had_some
@@ -74,13 +74,13 @@ class ChoiceStore:
         return read_entries(self._path, "projects", _MAX_BYTES)
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Any]]:
+    def _change(self) -> Iterator[dict[str, Any]]:
         if self._path is None:
             yield {}
             return
         try:
-            with changing_entries(self._path, "projects", _MAX_BYTES) as projects:
-                project = dict(_mapping(projects, self._root))
+            with change_entries(self._path, "projects", _MAX_BYTES) as projects:
+                project = dict(_read_mapping(projects, self._root))
                 yield project
                 projects[self._root] = project
                 for root in [root for root, choices in projects.items() if not choices]:
@@ -89,7 +89,7 @@ class ChoiceStore:
             raise AgentError(f"The choice cannot be saved: {error.strerror}: {self._path}.") from error
 
 
-def _mapping(value: object, key: str) -> dict[str, Any]:
+def _read_mapping(value: object, key: str) -> dict[str, Any]:
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 

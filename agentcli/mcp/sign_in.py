@@ -38,7 +38,7 @@ from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
@@ -46,8 +46,8 @@ from agentcli.mcp.auth_requests import (
     AuthRequests,
     UnreachableFailure,
     flow_provider,
+    read_stored_client,
     read_tokens,
-    stored_client,
     with_tokens,
 )
 from agentcli.mcp.authorization import AuthChallenge, TokenGrant, address_of
@@ -103,7 +103,7 @@ class SignIn:
         """Run the flow. `show` gets the URL that the user has to visit. Raises `McpFailure`."""
         config, port = self._config, self._config.oauth.callback_port
         if config.oauth.metadata_url:
-            self._metadata = await self._configured_metadata(config.oauth.metadata_url)
+            self._metadata = await self._make_metadata(config.oauth.metadata_url)
         async with RedirectListener(port or _earlier_port(self._earlier), exact=bool(port)) as listener:
             self._listener = listener
             provider: OAuthClientProvider
@@ -114,7 +114,7 @@ class SignIn:
             provider = flow_provider(
                 config.url,
                 listener.redirect_uri,
-                self._known_client(listener.redirect_uri),
+                self._find_client(listener.redirect_uri),
                 redirect_handler=show_address,
                 callback_handler=lambda: self._answer(provider.context, listener),
                 client_metadata_url=config.oauth.client_metadata_url or None,
@@ -165,10 +165,10 @@ class SignIn:
     async def _send(self, context: OAuthContext, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET":
             if self._metadata is not None and any(name in request.url.path for name in _SERVER_METADATA):
-                return self._adjusted(context, httpx2.Response(200, json=self._metadata, request=request))
+                return self._adjust(context, httpx2.Response(200, json=self._metadata, request=request))
             response = await self._requests.send(request)
             _raise_if_broken(response)
-            return self._adjusted(context, response)
+            return self._adjust(context, response)
         metadata = _usable_metadata(context)
         if request.headers.get("content-type", "").startswith("application/json"):
             return await self._register(metadata, request)
@@ -176,7 +176,7 @@ class SignIn:
         self._tokens = read_tokens(response, str(metadata.issuer))
         return response
 
-    def _adjusted(self, context: OAuthContext, response: httpx2.Response) -> httpx2.Response:
+    def _adjust(self, context: OAuthContext, response: httpx2.Response) -> httpx2.Response:
         """Metadata with the configured authorization server, and without the scopes that only the authorization server
         lists: the library would request all of them."""
         try:
@@ -195,7 +195,7 @@ class SignIn:
             document["scopes_supported"] = [_OFFLINE] if is_offered and has_scope else None
         return httpx2.Response(200, json=document, request=response.request)
 
-    async def _configured_metadata(self, url: str) -> Json:
+    async def _make_metadata(self, url: str) -> Json:
         response = await self._requests.send(httpx2.Request("GET", url))
         _raise_if_broken(response)
         try:
@@ -224,7 +224,7 @@ class SignIn:
             )
         return response
 
-    def _known_client(self, redirect_uri: str) -> OAuthClientInformationFull | None:
+    def _find_client(self, redirect_uri: str) -> OAuthClientInformationFull | None:
         """The configured client, or the one that was registered earlier; None: a new one has to be registered. With
         another issuer than the server names now, the library does not use it."""
         oauth, earlier = self._config.oauth, self._earlier
@@ -235,7 +235,7 @@ class SignIn:
                 token_endpoint_auth_method="none",  # noqa: S106 - not a secret
                 issuer=earlier.issuer if earlier is not None and oauth.client_secret else None,
             )
-        client = stored_client(earlier) if earlier is not None and earlier.redirect_uri == redirect_uri else None
+        client = read_stored_client(earlier) if earlier is not None and earlier.redirect_uri == redirect_uri else None
         is_expired = client is not None and 0 < (client.client_secret_expires_at or 0) <= time.time()
         return None if is_expired else client
 
@@ -372,11 +372,11 @@ class RedirectListener:
 
     async def __aenter__(self) -> Self:
         try:
-            self._server = await asyncio.start_server(self._connected, _HOST, self._port, limit=_MAX_HEAD)
+            self._server = await asyncio.start_server(self._handle_connection, _HOST, self._port, limit=_MAX_HEAD)
         except OSError:
             if self._exact:
                 raise McpFailure(f"Port {self._port}, which the sign-in needs, is in use on this machine.") from None
-            self._server = await asyncio.start_server(self._connected, _HOST, 0, limit=_MAX_HEAD)
+            self._server = await asyncio.start_server(self._handle_connection, _HOST, 0, limit=_MAX_HEAD)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -397,7 +397,7 @@ class RedirectListener:
         if not self._answer.done():
             self._answer.set_result(answer)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._requests.add(task)

@@ -3,9 +3,6 @@
 No process of the program is left when the transport is closed, even if closing is cancelled: its stdin is closed, then
 its process group gets SIGTERM, then SIGKILL, as do processes that left the group. If agentcli itself exits, all of them
 are killed at once; if agentcli is killed, a second later.
-
-Pipes are our own, not asyncio's, whose `Process.wait` would wait until all of them are closed, also by children of the
-program.
 """
 
 from __future__ import annotations
@@ -16,19 +13,17 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task, wait_uncancelled
+from agentcli.core.processes.child import Child, Pipe, exit_text
 from agentcli.core.processes.exit_cleanup import kill_descendants, on_exit
 from agentcli.core.processes.orphan_processes import SESSION_VARIABLE, Watch, kill_marked, marked, new_mark
 from agentcli.core.processes.own_programs import (
     clean_search_path,
     find_program,
-    kill_group,
-    signal_group,
-    start_program_async,
 )
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.secret_text import is_secret_name, proxy_without_credentials, without_url_credentials
@@ -97,7 +92,6 @@ def server_command(
     return [os.path.abspath(path), *args]  # noqa: PTH100  links stay as they are: a virtual environment's python is one
 
 
-_CHUNK = 64 * 1024
 _STDERR_LINES = 200
 """Lines of one chunk of stderr that are kept; the log has no room for more."""
 _STDERR_LINE = 4096
@@ -132,8 +126,6 @@ class StdioTransport:
         self._last_error = ""
         self._tasks: list[asyncio.Task[Any]] = []
         self._stdin: asyncio.WriteTransport | None = None
-        self._stdout = asyncio.StreamReader(_CHUNK)
-        self._readers: list[asyncio.ReadTransport] = []
         self._forget: Callable[[], None] = lambda: None
         self._orphan_watch = Watch()
         self._pieces: list[bytes] = []
@@ -144,56 +136,35 @@ class StdioTransport:
         self._bad = 0
 
     async def __aenter__(self) -> tuple[StdioTransport, StdioTransport]:
-        ours: list[int] = []
-        theirs: list[int] = []
         try:
             await self._orphan_watch.start(self._mark)
-            for is_input in (True, False, False):
-                read, write = os.pipe()
-                ours.append(write if is_input else read)
-                theirs.append(read if is_input else write)
-            self._process = await start_program_async(
-                self._command,
-                cwd=self._cwd,
-                environ=self._environ,
-                stdin=theirs[0],
-                stdout=theirs[1],
-                stderr=theirs[2],
-            )
+            stdin = self._start()
         except BaseException:
             self._orphan_watch.dismiss()
-            for number in ours:
-                os.close(number)
             raise
-        finally:
-            for number in theirs:
-                os.close(number)
-        self._orphan_watch.add_group(self._process.pid)
+        self._orphan_watch.add_group(self._child.pid)
         self._forget = on_exit(self._kill)
+        self._tasks = [
+            start_task(self._log_errors(), name="mcp stderr"),
+            start_task(self._watch(), name="mcp exit"),
+        ]
         try:
-            return await self._connect(ours)
+            self._stdin, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.Protocol, stdin)
         except BaseException:
             await self._stop_uncancelled()
             raise
-
-    async def _connect(self, pipes: list[int]) -> tuple[StdioTransport, StdioTransport]:
-        loop = asyncio.get_running_loop()
-        stderr = asyncio.StreamReader(_CHUNK)
-        with contextlib.ExitStack() as unconnected:
-            files = [
-                unconnected.enter_context(os.fdopen(number, "wb" if number == pipes[0] else "rb", buffering=0))
-                for number in pipes
-            ]
-            self._stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, files[0])
-            for reader, file in ((self._stdout, files[1]), (stderr, files[2])):
-                transport, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, reader), file)
-                self._readers.append(transport)
-            unconnected.pop_all()
-        self._tasks = [
-            start_task(self._log_errors(stderr), name="mcp stderr"),
-            start_task(self._watch(), name="mcp exit"),
-        ]
         return self, self
+
+    def _start(self) -> FileIO:
+        """Start the program; returns the writing end of its stdin."""
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            (stdin, ours_in), (ours_errors, errors) = os.pipe(), os.pipe()
+            for stack, descriptor in ((theirs, stdin), (theirs, errors), (ours, ours_in), (ours, ours_errors)):
+                stack.callback(os.close, descriptor)
+            self._child = Child.start(self._command, cwd=self._cwd, environ=self._environ, stdin=stdin, stderr=errors)
+            ours.pop_all()
+        self._errors = Pipe(ours_errors)
+        return FileIO(ours_in, "wb")
 
     async def __aexit__(self, *_exc: object) -> None:
         await self._stop_uncancelled()
@@ -226,7 +197,7 @@ class StdioTransport:
         # Let other tasks run between two messages of a flood.
         await asyncio.sleep(0)
         while not self._lines:
-            chunk = await self._stdout.read(_CHUNK)
+            chunk = await self._child.output.read()
             if not chunk:
                 await self._end_link()
                 return None
@@ -262,32 +233,30 @@ class StdioTransport:
         return SessionMessage(jsonrpc_message_adapter.validate_python(error))
 
     async def _watch(self) -> None:
-        """End the stream soon after the exit, even if a child of the program keeps stdout open."""
-        await self._process.wait()
+        """Soon after the exit, end the children of the program, which may keep stdout open, and the link."""
+        await self._child.wait()
         await asyncio.sleep(_LAST_WORDS_SECONDS)
-        self._readers[0].close()
+        self._kill()
+        await self._end_link()
 
     async def _end_link(self) -> None:
         if self._link.ended.is_set():
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                await self._process.wait()
-                await asyncio.shield(self._tasks[0])
-        code = self._process.returncode
+        if await self._child.wait(_LAST_WORDS_SECONDS):
+            await asyncio.wait([self._tasks[0]], timeout=_LAST_WORDS_SECONDS)
+        code = self._child.code
         what = "closed its output" if code is None else exit_text(code)
         # The last stderr line of a server that was killed, or exited successfully, is not the reason.
         is_reason = self._last_error and (code is None or code > 0)
         self._link.end(f"{what}: {self._last_error}" if is_reason else what)
 
-    async def _log_errors(self, stderr: asyncio.StreamReader) -> None:
+    async def _log_errors(self) -> None:
         rest = b""
-        while chunk := await stderr.read(_CHUNK):
+        while chunk := await self._errors.read():
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()[:_STDERR_LINE]
             for line in lines[-_STDERR_LINES:]:
                 self._note_error(line)
-            await asyncio.sleep(0)
         self._note_error(rest)
 
     def _note_error(self, line: bytes) -> None:
@@ -307,7 +276,7 @@ class StdioTransport:
         self._stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         if self._stdin.get_write_buffer_size() > self._limits.unread_bytes:
             self._link.end(f"does not read its input ({self._limits.unread_bytes:,} bytes wait)")
-            self._readers[0].close()
+            self._kill()
         await asyncio.sleep(0)
 
     # ------------------------------------------------------------------------------------------------------------- end
@@ -320,54 +289,36 @@ class StdioTransport:
             await wait_uncancelled([task])
 
     async def _stop(self) -> None:
+        child, seconds = self._child, self._limits.grace_seconds
         draining = start_task(self._drain(), name="mcp drain")
         try:
-            if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
+            if child.code is not None or (self._stdin is not None and self._stdin.is_closing()):
                 await self._end_link()
             if self._stdin is not None and not self._stdin.get_write_buffer_size():
                 self._stdin.close()
             elif self._stdin is not None:
                 self._stdin.abort()
-            if not await self._has_exited(self._limits.grace_seconds):
-                signal_group(self._process.pid, signal.SIGTERM)
-                if not await self._has_exited(self._limits.grace_seconds):
+            if not await child.wait(seconds):
+                child.signal_group(signal.SIGTERM)
+                if not await child.wait(seconds):
                     # Children that left the group can be found only while it runs.
-                    await in_thread(kill_descendants, self._process.pid)
+                    await in_thread(kill_descendants, child.pid)
         finally:
             # Also kills remaining children, and runs if this is cancelled because the event loop ends.
             self._kill()
             self._forget()
             self._orphan_watch.dismiss()
             await cancel_and_wait([draining, *self._tasks])
-            for transport in self._readers:
-                transport.close()
+            self._errors.close()
             if self._stdin is not None and not self._stdin.is_closing():
                 self._stdin.abort()
-            await self._has_exited(self._limits.grace_seconds)
+            await child.aclose()
 
     def _kill(self) -> None:
-        kill_group(self._process.pid)
+        self._child.signal_group(signal.SIGKILL)
         kill_marked(self._mark)
-
-    async def _has_exited(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._process.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _drain(self) -> None:
         """Read and discard stdout: a program that blocks on writing cannot exit."""
-        while await self._stdout.read(_CHUNK):
+        while await self._child.output.read():
             pass
-
-
-def exit_text(code: int) -> str:
-    """Describe an exit code."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"

@@ -41,46 +41,35 @@ class ToolHost(Protocol):
 
 async def serve_stdio(host: ToolHost) -> None:
     """Serve until stdin ends."""
+    import mcp_types as types
     from mcp.server.lowlevel.server import Server
     from mcp.server.stdio import stdio_server
 
-    handlers = _Handlers(host)
+    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+        tools = [
+            types.Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=dict(tool.input_schema),
+                annotations=types.ToolAnnotations(read_only_hint=tool.read_only),
+            )
+            for tool in host.tools()
+        ]
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(context: Any, params: Any) -> types.CallToolResult:
+        result = await run_outside_scopes(host.call(params.name, params.arguments or {}, ServedClient(context)))
+        return types.CallToolResult(content=[_block(part) for part in result.content], is_error=result.is_error)
+
     server: Server[Any] = Server(
         "agentcli",
         version=__version__,
         instructions=INSTRUCTIONS,
-        on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
     )
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
-
-
-class _Handlers:
-    def __init__(self, host: ToolHost) -> None:
-        self._host = host
-
-    async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
-        import mcp_types as types
-
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=tool.name,
-                    description=tool.description,
-                    input_schema=dict(tool.input_schema),
-                    annotations=types.ToolAnnotations(read_only_hint=tool.read_only),
-                )
-                for tool in self._host.tools()
-            ]
-        )
-
-    async def call_tool(self, context: Any, params: Any) -> types.CallToolResult:
-        import mcp_types as types
-
-        client = ServedClient(context)
-        result = await run_outside_scopes(self._host.call(params.name, params.arguments or {}, client))
-        return types.CallToolResult(content=[_block(part) for part in result.content], is_error=result.is_error)
 
 
 class ServedClient:

@@ -381,13 +381,13 @@ def _warnings(parts: SplitResult, host: str) -> list[str]:
     if "@" in parts.netloc:
         found.append(f"The part before @ is a user name. The site is {host}.")
     if not host.isascii():
-        found.append(f"The host has letters beyond a to z: it is {_encoded(host)}.")
+        found.append(f"The host has letters beyond a to z: it is {_encode(host)}.")
     elif "xn--" in host:
         found.append(f"The host is an encoded name that browsers may show as {_readable(host)}.")
     return found
 
 
-def _encoded(host: str) -> str:
+def _encode(host: str) -> str:
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:

@@ -10,11 +10,11 @@ import hashlib
 import os
 import stat
 
-from agentcli.core.files.links import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
+from agentcli.core.files.access import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.format import counted, plural
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_text
 
 MAX_READ_BYTES = 1024 * 1024
@@ -117,7 +117,7 @@ _PARAGRAPH_END = lazy_pattern(r"\n[ \t]*\n")
 _TRAILING = ".,;:!?)]}'\"*_>"
 
 
-def imported(text: str) -> list[tuple[str, ...]]:
+def find_imports(text: str) -> list[tuple[str, ...]]:
     """The imports in order, each once: the path as written, and without trailing punctuation."""
     found: dict[tuple[str, ...], None] = {}
     for match in _IMPORT.finditer(_without_spans(_without_comments(_without_fences(text)))):
@@ -165,29 +165,22 @@ def _without_comments(text: str) -> str:
 
 def _without_spans(text: str) -> str:
     """The text without code spans. A run of backticks is closed by the next one of the same length in its paragraph."""
-    if "`" not in text:
-        return text
-    return "\n\n".join(_paragraph_without_spans(part) for part in _PARAGRAPH_END.split(text))
+    return "\n\n".join(_paragraph_without_spans(paragraph) for paragraph in _PARAGRAPH_END.split(text))
 
 
 def _paragraph_without_spans(text: str) -> str:
-    runs = [match.span() for match in _TICKS.finditer(text)]
-    closing: dict[int, int] = {}
-    """For each run, the next one of the same length; found from the end."""
-    latest: dict[int, int] = {}
-    for number in range(len(runs) - 1, -1, -1):
-        length = runs[number][1] - runs[number][0]
-        if length in latest:
-            closing[number] = latest[length]
-        latest[length] = number
+    # One pass: a regular expression would search the rest of the text for each run that nothing closes.
+    runs = list(_TICKS.finditer(text))
+    last = {run[0]: number for number, run in enumerate(runs)}
     pieces: list[str] = []
-    place = number = 0
-    while number < len(runs):
-        if number not in closing:
-            number += 1
-            continue
-        pieces.append(text[place : runs[number][0]])
-        place = runs[closing[number]][1]
-        number = closing[number] + 1
+    place = 0
+    opening = ""
+    for number, run in enumerate(runs):
+        if opening and run[0] == opening:
+            place = run.end()
+            opening = ""
+        elif not opening and last[run[0]] > number:
+            pieces.append(text[place : run.start()])
+            opening = run[0]
     # A removed span leaves a mark, so that `a`@b is not an import.
     return "`".join((*pieces, text[place:]))

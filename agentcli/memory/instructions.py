@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.config.trust import trust_root
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.git.repository import own_users
+from agentcli.core.git.repository import find_own_users
 from agentcli.core.text.plaintext import visible_text
-from agentcli.memory.instruction_text import InstructionText, cut, imported, is_meant, read_instructions
+from agentcli.memory.instruction_text import InstructionText, cut, find_imports, is_meant, read_instructions
 
 MAX_IMPORT_DEPTH = 4
 MAX_CONTEXT = 120_000
@@ -62,18 +62,18 @@ class InstructionFolders:
     """Ids of the users whose files count in the project."""
 
     @classmethod
-    def around(
+    def find_around(
         cls, cwd: Path, further: Iterable[Path] = (), config_dir: Path | None = None, home: Path | None = None
     ) -> InstructionFolders:
         user = (config_dir, home / ".claude" if home else None)
         roots = dict.fromkeys((trust_root(cwd), *(path.resolve() for path in further if path != cwd)))
         folders = tuple(folder for folder in user if folder is not None)
-        users = frozenset(user for folder in (cwd, *roots) for user in own_users(folder))
+        users = frozenset(user for folder in (cwd, *roots) for user in find_own_users(folder))
         return cls(cwd.resolve(), tuple(roots), folders, home, users)
 
     def chain(self) -> tuple[Path, ...]:
         """From the repository's root down to the working directory."""
-        return _down(self.roots[0], self.cwd)
+        return _list_down(self.roots[0], self.cwd)
 
     def way_to(self, folder: Path) -> tuple[Path, ...]:
         """The project's folders from its root down to this one; empty if it is outside, or inside a package or tool
@@ -81,11 +81,11 @@ class InstructionFolders:
         for root in self.roots:
             if folder.is_relative_to(root):
                 parts = folder.relative_to(root).parts
-                return () if _NOT_OURS.intersection(parts) else _down(root, folder)
+                return () if _NOT_OURS.intersection(parts) else _list_down(root, folder)
         return ()
 
 
-def _down(root: Path, folder: Path) -> tuple[Path, ...]:
+def _list_down(root: Path, folder: Path) -> tuple[Path, ...]:
     way = [folder, *folder.parents]
     return tuple(reversed(way[: way.index(root) + 1])) if root in way else (folder,)
 
@@ -146,7 +146,7 @@ class Instructions:
         room = MAX_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
         sections: dict[str, str] = {}
         for _place, file in nearest_first:
-            section = _fitted(file, room)
+            section = _fit(file, room)
             if section is not None:
                 sections[file.real] = section
                 room -= len(section) + 2
@@ -163,7 +163,7 @@ class Instructions:
 NOTHING = Instructions()
 
 
-def _fitted(file: InstructionFile, room: int) -> str | None:
+def _fit(file: InstructionFile, room: int) -> str | None:
     """The file's section within `room` characters; None if hardly anything would be left of it."""
     section = file.section
     if len(section) <= room:
@@ -256,10 +256,10 @@ class InstructionFiles:
     def _group(self, folder: Path, of_user: bool = False) -> _Group:
         group = self._groups.get(folder)
         if group is None or not group.fresh:
-            group = self._groups[folder] = self._gathered(folder, of_user)
+            group = self._groups[folder] = self._gather(folder, of_user)
         return group
 
-    def _gathered(self, folder: Path, of_user: bool) -> _Group:
+    def _gather(self, folder: Path, of_user: bool) -> _Group:
         gathering = _Gathering(self._places, self._hides)
         names = [name for name in NAMES if not of_user or "/" not in name]
         for name in names:
@@ -314,7 +314,7 @@ class _Gathering:
         place = len(files)
         files.append(InstructionFile(path, real, reading.digest, reading.text, whose, of_user))
         notes = [f"{reading.left_out:,} more characters of this file are left out"] if reading.left_out else []
-        for candidates in imported(reading.text):
+        for candidates in find_imports(reading.text):
             note = self._import(candidates, path, real, depth + 1, of_user)
             notes += [note] if note else []
         if notes:
@@ -324,11 +324,11 @@ class _Gathering:
     def _import(self, candidates: Sequence[str], path: str, real: str, depth: int, of_user: bool) -> str:
         """Add an imported file. Returns a note for the text of the importing file, or ""."""
         folder = Path(real).parent
-        found = next((way for given in candidates if _is_something(way := self._resolved(given, folder))), None)
+        found = next((way for given in candidates if _is_something(way := self._resolve(given, folder))), None)
         if found is None:
-            self.group.looked_at.update((self._resolved(given, folder), None) for given in candidates)
+            self.group.looked_at.update((self._resolve(given, folder), None) for given in candidates)
             return f"@{visible_text(candidates[-1])} does not exist" if is_meant(candidates[-1]) else ""
-        shown = visible_text(candidates[0] if found == self._resolved(candidates[0], folder) else candidates[-1])
+        shown = visible_text(candidates[0] if found == self._resolve(candidates[0], folder) else candidates[-1])
         if depth > MAX_IMPORT_DEPTH:
             if any(file.real == _real(found) for file in self.group.files):
                 return ""
@@ -340,7 +340,7 @@ class _Gathering:
         taken = any(file.real == _real(found) for file in self.group.files)
         return f"@{shown} {problem}" if problem and not taken else ""
 
-    def _resolved(self, given: str, folder: Path) -> str:
+    def _resolve(self, given: str, folder: Path) -> str:
         if given.startswith("~/") and self._places.home is not None:
             return os.path.normpath(self._places.home / given[2:])
         return os.path.normpath(folder / given)

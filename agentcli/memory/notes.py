@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.memory.instruction_text import cut, read_instructions
 from agentcli.memory.instructions import InstructionFile
 
@@ -82,8 +80,6 @@ class Notes:
     def __init__(self, folder: Path, hides: Callable[[str], bool] | None = None) -> None:
         self.folder = folder
         self._hides = hides
-        self._kept: dict[str, tuple[tuple[int, ...], Note | None]] = {}
-        """By path: the file's state when it was read, and its content."""
 
     def listed(self) -> list[NoteFile]:
         """All notes, index first; at most `MAX_NOTES`."""
@@ -123,33 +119,15 @@ class Notes:
         return [note for _score, _name, note in sorted(scored, key=lambda row: row[:2])[:MAX_AT_ONCE]]
 
     def _read(self, path: Path, longest: int) -> Note | None:
-        key = str(path)
-        state = _state(key)
-        if state is None or (self._hides is not None and self._hides(key)):
+        if self._hides is not None and self._hides(str(path)):
             return None
-        known = self._kept.get(key)
-        if known is not None and known[0] == state:
-            return known[1]
         real = os.path.realpath(self.folder) + os.sep + path.name
         reading = read_instructions(real)
-        note = None
-        if reading.text.strip():
-            note = Note(path.name, real, reading.digest, reading.text)
-            if len(reading.text) > longest or reading.left_out:
-                note = replace(note, text=cut(reading.text, longest) + _CUT)
-        self._kept[key] = (state, note)
-        return note
-
-
-def _state(path: str) -> tuple[int, ...] | None:
-    """Inode, size and times of a regular file; None for anything else, including links."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if not reading.text.strip():
+            return None
+        is_cut = len(reading.text) > longest or reading.left_out
+        text = cut(reading.text, longest) + _CUT if is_cut else reading.text
+        return Note(path.name, real, reading.digest, text)
 
 
 def _title(note: Note) -> str:

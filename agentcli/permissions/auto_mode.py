@@ -14,15 +14,15 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.shell.commands.removal import Rebuildable, finds_only_caches
 from agentcli.shell.git_config import subcommand_index
 from agentcli.shell.parser.loose_parser import loose_segments
-from agentcli.shell.parser.syntax_tree import shortened
-from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.parser.syntax_tree import shorten_source
+from agentcli.shell.paths import expand_pattern
 from agentcli.shell.protected_names import needs_asking
 
 MAX_REMOVED = 10
@@ -63,13 +63,7 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 _CONTINUES = lazy_pattern(r"(?:checkout|switch|reset|commit|stash|merge|pull|cherry-pick|revert|am|bisect)\b")
 """Git commands that end or replace an operation in progress, besides those in `_REWRITES`."""
 _IN_PROGRESS = (
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "BISECT_LOG",
-    "rebase-merge",
-    "rebase-apply",
-    "sequencer",
+    *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer"),
 )
 
 
@@ -107,16 +101,16 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | 
                 removes = any(word.startswith(("--delete", "--remove-source")) for word in rest)
                 reason = "rsync removes files" if removes else None
             elif program == "mv":
-                reason = _moved_away(rest, cwd)
+                reason = _find_moved_away(rest, cwd)
             else:
                 continue
             if reason is not None:
                 several = re.search(r"[;&|\n]", command.strip()) is not None
-                return Objection(reason, shortened(" ".join(words[start:])) if several else "")
+                return Objection(reason, shorten_source(" ".join(words[start:])) if several else "")
     return None
 
 
-def obeyed_name(words: Iterable[str]) -> str | None:
+def find_obeyed_name(words: Iterable[str]) -> str | None:
     """Return a reason if a command names a file that hooks, editors, builds or package managers obey.
 
     A sandboxed command could write such a file without approval.
@@ -146,7 +140,7 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
     targets = [word for word in words if word and not word.startswith("-")]
     count = 0
     for target in targets:
-        names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
+        names = expand_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
         if names is None:
             return f"{target} may match more than {MAX_REMOVED} files"
         for name in names:
@@ -161,7 +155,7 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
     return None
 
 
-def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
+def _find_moved_away(words: Sequence[str], cwd: Path) -> str | None:
     """Treat a move out of the project as a removal: the temp folder is deleted at the end of the session."""
     operands = [word for word in words if word and not word.startswith("-")]
     target = operands[-1] if len(operands) > 1 else ""

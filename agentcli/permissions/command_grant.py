@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.permission import Grant, NetworkAccess, PermissionMode
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.permissions.rules import Rule
 from agentcli.shell.git_config import subcommand_index
 
@@ -103,7 +103,7 @@ def grant_for(
     network: NetworkAccess = "hosts" if mode is PermissionMode.AUTO else "default"
     if only_reads and not any(part.inner[0] in _SHOWS_NETWORK for part in parts):
         network = "none"
-    opened = (path for part in parts for path in _opened(part)) if approved else ()
+    opened = (path for part in parts for path in _list_opened(part)) if approved else ()
     return Grant(
         network=network,
         hosts=hosts,
@@ -150,7 +150,7 @@ def names_git_settings(rule: Rule) -> bool:
     return words[:1] == ["git"] and len(words) > 1 and words[1] in _CHANGES_SETTINGS
 
 
-def known_credentials(environ: Iterable[str]) -> frozenset[str]:
+def list_known_credentials(environ: Iterable[str]) -> frozenset[str]:
     return frozenset(name for names in CREDENTIAL_VARIABLES.values() for name in names).intersection(environ)
 
 
@@ -159,19 +159,18 @@ def credential_variables(parts: Sequence[CommandPart], environ: Iterable[str]) -
 
     A command of several parts gets none, because the other parts would see them, too.
     """
-    if len(parts) != 1 or parts[0].extended:
-        return ()
     known = set(environ)
-    program = parts[0].inner[0].rpartition("/")[2]
-    return tuple(name for name in CREDENTIAL_VARIABLES.get(program, ()) if name in known)
+    return tuple(name for name in CREDENTIAL_VARIABLES.get(_only_program(parts), ()) if name in known)
+
+
+def _only_program(parts: Sequence[CommandPart]) -> str:
+    return "" if len(parts) != 1 or parts[0].extended else parts[0].inner[0].rpartition("/")[2]
 
 
 def _variables(parts: Sequence[CommandPart], allow: Iterable[Rule]) -> tuple[str, ...]:
-    if len(parts) != 1 or parts[0].extended:
-        return ()
-    program = parts[0].inner[0].rpartition("/")[2]
+    program = _only_program(parts)
     specs = (rule.spec.partition(":") for rule in allow if rule.tool == CREDENTIALS and rule.spec)
-    return tuple(name for named, _colon, name in specs if named == program and name)
+    return tuple(name for named, _colon, name in specs if program and named == program and name)
 
 
 def written_paths(part: CommandPart) -> Iterable[Path]:
@@ -179,21 +178,21 @@ def written_paths(part: CommandPart) -> Iterable[Path]:
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
-                yield _joined(folder, redirection.target)
+                yield _join(folder, redirection.target)
         for name in _operands(part.inner):
-            yield _joined(folder, name)
+            yield _join(folder, name)
 
 
-def _opened(part: CommandPart) -> Iterable[Path]:
+def _list_opened(part: CommandPart) -> Iterable[Path]:
     """Paths that the sandbox must make writable: the file if the program writes into it, otherwise its folder."""
     recursive = any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in part.inner[1:])
     needs_folder = bool(part.inner) and (part.inner[0] in _CHANGES_ENTRIES or recursive)
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
-                yield _joined(folder, redirection.target)
+                yield _join(folder, redirection.target)
         for name in _operands(part.inner):
-            path = _joined(folder, name)
+            path = _join(folder, name)
             if path.is_dir() and part.inner[0] not in _REMOVING:
                 yield path
             else:
@@ -213,5 +212,5 @@ def _operands(words: Sequence[str]) -> tuple[str, ...]:
     return operands
 
 
-def _joined(folder: str, name: str) -> Path:
+def _join(folder: str, name: str) -> Path:
     return Path(os.path.normpath(os.path.join(folder, name)))  # noqa: PTH118

@@ -10,21 +10,20 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
-from agentcli.core.text.plaintext import shown_command
+from agentcli.core.text.plaintext import show_command
 from agentcli.permissions.rules import READING_TOOLS, Rule
-from agentcli.shell.command_context import CommandContext
+from agentcli.shell.command_context import CommandContext, FileExposure, Restriction
 from agentcli.shell.commands.command_parts import CommandPart, analyse
 from agentcli.shell.commands.file_commands import CommandChanges, EarlierEffects, is_plain_removal, part_changes
 from agentcli.shell.commands.read_only import ASSIGNMENT
-from agentcli.shell.file_exposure import FileExposure, Restriction
 from agentcli.shell.git_config import hooks_folders, obeyed_by_git
 from agentcli.shell.parser.loose_parser import loose_segments, loose_words
 from agentcli.shell.parser.programs import runs_input
 from agentcli.shell.parser.strict_parser import NotPlain
-from agentcli.shell.paths import MAX_PATH_LENGTH, Resolved, expanded_pattern, is_inside, is_protected
+from agentcli.shell.paths import MAX_PATH_LENGTH, Resolved, expand_pattern, is_inside, is_protected
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -53,7 +52,7 @@ class PartVerdict:
 
     @property
     def finding(self) -> PartFinding:
-        return PartFinding(shown_command(self.text), shown_command(self.clause), self.allowed)
+        return PartFinding(show_command(self.text), show_command(self.clause), self.allowed)
 
 
 @frozen
@@ -100,7 +99,7 @@ class PermissionCall:
         given = {name for name in (os.path.normpath(path), resolve(path)) if len(name) <= MAX_PATH_LENGTH}
         return any(expression.fullmatch(name) for name in given for expression in expressions)
 
-    def named_paths(self, command: str) -> list[tuple[str, str]]:
+    def list_named_paths(self, command: str) -> list[tuple[str, str]]:
         """Every word of a command that may name a file, as written and as a path.
 
         Patterns are expanded as well, and all words are resolved against each folder that a `cd` in the command names.
@@ -111,12 +110,12 @@ class PermissionCall:
         return found
 
     def paths_of(self, words: Iterable[str], command: str) -> list[tuple[str, str]]:
-        """Like `named_paths`, for some words of a command."""
+        """Like `list_named_paths`, for some words of a command."""
         words = tuple(words)
         found: list[tuple[str, str]] = []
         for base in self._bases(command):
             patterns = (word for word in words if any(c in word for c in "*?["))
-            matches = (expanded_pattern(pattern, base) or () for pattern in patterns)
+            matches = (expand_pattern(pattern, base) or () for pattern in patterns)
             every = (*words, *(name for group in matches for name in group))
             found += [(word, self._absolute(word, base)) for word in every]
         return found
@@ -171,6 +170,10 @@ class CommandJudge:
             found = self.call.judged[command] = self._judge(command)
         return found
 
+    def parts(self, command: str) -> list[CommandPart]:
+        """The parts of a command; none if it cannot be parsed."""
+        return [verdict.part for verdict in self.verdicts(command) if verdict.part is not None]
+
     def _judge(self, command: str) -> list[PartVerdict]:
         parts = analyse(command, self._place(command))
         if isinstance(parts, NotPlain):
@@ -195,7 +198,7 @@ class CommandJudge:
         deny, ask = (self._restriction(rules, folders) for rules in (policy.deny, policy.ask))
         # A search outside the working directories needs approval anyway.
         concealed = (path for path in (*policy.private, *policy.secrets) if is_below(path, folders))
-        private = Restriction(policy.concealed, tuple(concealed))
+        private = Restriction(policy.find_concealed, tuple(concealed))
         every = _union([deny, ask, private])
         exposure = None
         if every.specs:
@@ -293,7 +296,7 @@ class CommandJudge:
         if part.objection is not None and part.objection.startswith(ASSIGNMENT):
             return None
         # Files in the temp folder were written without approval, so a rule must not run them.
-        if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
+        if self.policy.scratch and any(self.in_scratch(self.locate(folder, part)) for folder in part.folders):
             return None
         # `Bash(python3)` would run any program that is piped into it.
         needs_wildcard = runs_input(part.inner)
@@ -303,7 +306,7 @@ class CommandJudge:
                 continue
             for texts, words in spellings:
                 matches = any(rule.matches_command(text, extended=extended) for text, extended in texts)
-                if matches and not self._names_other_files(rule.named_words(words), part):
+                if matches and not self._names_other_files(rule.list_named_words(words), part):
                     return rule
         return None
 
@@ -343,6 +346,32 @@ class CommandJudge:
             if "/" in spelling
         ]
 
+    def path_rule(self, need: Need) -> Rule | None:
+        for rule in self.policy.allow:
+            # Permission to edit a file includes reading it.
+            about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
+            matches = about and rule.matches_path(need.target, self.call.start, self.policy.home, strict=True)
+            if matches and self._may_open(rule):
+                return rule
+        return None
+
+    def _may_open(self, rule: Rule) -> bool:
+        """Whether a rule may allow what the call reads and writes: places of credentials are opened by the user's own
+        rules only, not by those of a project or of a skill."""
+        named = (need.target for need in self.call.needs if need.kind in ("read", "write"))
+        return rule.is_of_user or not any(self.policy.find_concealed(self.call.resolve(path)) for path in named)
+
+    def is_protected(self, path: str, *, scripts: bool = True) -> bool:
+        """Whether other programs, or agentcli itself, run or obey the file at a path."""
+        if self.call.is_protected(path, scripts=scripts):
+            return True
+        real = self.call.resolve(path)
+        return is_below(real, self.policy.own_folders) and not is_inside(real, self.policy.readable)
+
+    def runs_agentcli(self, path: str) -> bool:
+        # Some file systems ignore case; asking too often does no harm.
+        return is_below(self.call.resolve(path).lower(), (str(part).lower() for part in self.policy.installation))
+
     def changes_accepted(self, part: CommandPart) -> bool:
         if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:
             return False
@@ -352,13 +381,13 @@ class CommandJudge:
             return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
             # The folder differs outside the sandbox, so the matches of the pattern are unknown here.
-            if part.command.globs and self.located(folder, part) != folder:
+            if part.command.globs and self.locate(folder, part) != folder:
                 return False
             changes = part_changes(part, folder)
             if changes is None:
                 return False
             writes, reads, removes = (
-                [self.located(path, part) for path in paths]
+                [self.locate(path, part) for path in paths]
                 for paths in (changes.writes, changes.reads, changes.removes)
             )
             if not all(map(self._may_write, writes)) or not all(map(self._may_remove, removes)):
@@ -370,7 +399,7 @@ class CommandJudge:
                 return False
         return True
 
-    def located(self, path: str, part: CommandPart) -> str:
+    def locate(self, path: str, part: CommandPart) -> str:
         """Path of a file that a part names, as seen outside the sandbox: inside, `/tmp` is another folder."""
         return self.policy.locate(part.command.text, os.path.normpath(path)) if self.policy.scratch else path
 
@@ -382,7 +411,7 @@ class CommandJudge:
         return accepted and not self._is_guarded(path) and not self._needs_asking(path)
 
     def _is_guarded(self, path: str) -> bool:
-        return self.policy.is_protected(path, self.call) or self.policy.runs_agentcli(path, self.call)
+        return self.is_protected(path) or self.runs_agentcli(path)
 
     def _may_remove(self, path: str) -> bool:
         """Whether a path may be removed. Removing a link removes the link itself, so its own location counts."""
@@ -392,9 +421,9 @@ class CommandJudge:
 
     def _may_move(self, changes: CommandChanges, part: CommandPart) -> bool:
         """Whether files may be moved. A move to the temp folder is a removal: that folder is deleted at the end."""
-        if not self.in_scratch(self.located(changes.target, part)):
+        if not self.in_scratch(self.locate(changes.target, part)):
             return True
-        return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
+        return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.locate(path, part))])
 
     def _needs_asking(self, path: str) -> bool:
         rules = (
@@ -403,17 +432,17 @@ class CommandJudge:
             if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
         )
         restricted = any(self.call.restricted_by(rule, path) for rule in rules)
-        return restricted or self.policy.concealed(self.call.resolve(path)) is not None
+        return restricted or self.policy.find_concealed(self.call.resolve(path)) is not None
 
     def redirection_rule(self, target: str, part: CommandPart) -> Rule | str | None:
         """The rule that allows writing the target, None if the mode allows it, or a reason why it needs approval."""
         clause = f"it redirects output to {target}"
         rule: Rule | None = None
         for folder in part.folders or (None,):
-            path = self.located(os.path.join(folder, target), part) if folder is not None else ""  # noqa: PTH118
+            path = self.locate(os.path.join(folder, target), part) if folder is not None else ""  # noqa: PTH118
             if not path or self._is_guarded(path) or self._needs_asking(path):
                 return clause
-            rule = self.policy.path_rule(Need("write", path), self.call)
+            rule = self.path_rule(Need("write", path))
             accepted = self.in_scratch(path) or (self.policy.accepts_edits and self.call.is_inside(path))
             if rule is None and not accepted:
                 return clause

@@ -18,8 +18,8 @@ from typing import Literal
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import TOOL_VERSION, Need
-from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.core.text.plaintext import shown_command, spell_hidden
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.core.text.plaintext import show_command, spell_hidden
 from agentcli.shell.parser.loose_parser import loose_segments
 from agentcli.shell.paths import PathPattern
 
@@ -32,6 +32,8 @@ RuleScope = Literal["session", "local", "project", "user", "flags", "managed", "
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
 WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 NAMING_TOOLS = frozenset({"Task", "Agent", "Skill"})
+SPECIFIED_TOOLS = READING_TOOLS | WRITING_TOOLS | NAMING_TOOLS | {"Bash", "WebFetch", "WebSearch"}
+"""Built-in tools that a rule can limit to some uses, with a spec in parentheses."""
 """Tools whose rules name an agent or a skill."""
 
 
@@ -91,7 +93,7 @@ class Rule:
         pattern = _command_pattern(self.spec)
         return _matches_words(pattern, text) and (not extended or pattern.endswith(" *"))
 
-    def named_words(self, words: Sequence[str]) -> list[str]:
+    def list_named_words(self, words: Sequence[str]) -> list[str]:
         """The words of a command that the spec itself names: all but those that stand for a `*` between blanks."""
         spec = _command_pattern(self.spec or "")
         if "*" not in spec or any(quote in spec for quote in "'\"\\"):
@@ -138,7 +140,7 @@ def parse_rule(text: str, source: str = "", root: Path | None = None, scope: Rul
             f"Not a permission rule: {text!r}{where}. Write Tool or Tool(what), for example Bash(npm test *)."
         )
     spec = rest[:-1].strip() if opened else None
-    spec = None if spec is None or spec in ("", "*") else _unquoted(spec)
+    spec = None if spec is None or spec in ("", "*") else _unquote(spec)
     if spec is not None and name.startswith(_MCP) and not spec.startswith(TOOL_VERSION):
         raise UsageError(f"Rules for MCP tools match whole tools: {text!r}. Write {name} without parentheses.")
     if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
@@ -155,7 +157,7 @@ def parse_rules(texts: Iterable[str], source: str = "", scope: RuleScope = "agen
 # ------------------------------------------------------------------------------------------------------- quoting
 
 
-def shown_rule(text: str) -> str:
+def show_rule(text: str) -> str:
     """A written rule for people (`Rule.shown`)."""
     try:
         return parse_rule(text).shown
@@ -167,10 +169,10 @@ def rule_text(tool: str, spec: str) -> str:
     """Format a rule so that `parse_rule` reads exactly this spec, alone or in a list of rules."""
     if not spec:
         raise ValueError("A rule without a spec would match every use of the tool.")
-    return f"{tool}({_quoted(spec)})"
+    return f"{tool}({_quote(spec)})"
 
 
-def _quoted(spec: str) -> str:
+def _quote(spec: str) -> str:
     text = spell_hidden(spec.replace("<U+", f"{_code('<')}U+"))
     text = _CONTROL.sub(lambda found: _code(found.group()), text)
     if not _is_balanced(text):
@@ -183,7 +185,7 @@ def _quoted(spec: str) -> str:
     return _code("*") if text == "*" else text
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return _QUOTED.sub(lambda found: chr(code) if (code := int(found[1], 16)) < 0x110000 else found[0], text)
 
 
@@ -262,21 +264,22 @@ _INTERPRETERS = frozenset(
 """Programs that run code from their arguments or standard input."""
 
 
-def checked(text: str) -> Rule:
+def check_rule(text: str) -> Rule:
     """Parse a typed rule. Raises `UsageError` if it is invalid or ambiguous."""
-    if shown_command(text) != text or "\n" in text:
+    if show_command(text) != text or "\n" in text:
         raise UsageError("The rule contains invisible characters or a line break.")
     return parse_rule(text)
 
 
-def covered_by(rules: Sequence[str]) -> str:
+def describe_cover(rules: Sequence[str]) -> str:
     """Describe for the user what rules cover: `pytest with any arguments`."""
     if len(rules) > 1 and all(map(_is_exact_command, rules)):
         return f"exactly these {len(rules)} commands"
     if len(rules) == 1:
-        return _covered(parse_rule(rules[0]))
+        return _describe_cover(parse_rule(rules[0]))
     return "; ".join(
-        f"exactly {parse_rule(rule).spec}" if _is_exact_command(rule) else _covered(parse_rule(rule)) for rule in rules
+        f"exactly {parse_rule(rule).spec}" if _is_exact_command(rule) else _describe_cover(parse_rule(rule))
+        for rule in rules
     )
 
 
@@ -298,7 +301,7 @@ def _is_exact_command(text: str) -> bool:
     return rule.tool == "Bash" and rule.spec is not None and "*" not in rule.spec
 
 
-def _covered(rule: Rule) -> str:
+def _describe_cover(rule: Rule) -> str:
     tool, spec = rule.tool, rule.spec
     if spec is None:
         return (
@@ -338,7 +341,7 @@ def _path(spec: str) -> str:
 def risk_of(rule: Rule) -> str:
     """Reason why a rule allows far more than its text suggests; empty if it does not."""
     if rule.tool == "*" or (rule.spec is None and rule.tool not in _HARMLESS_BARE):
-        return f"{rule.shown} allows {_covered(rule)}."
+        return f"{rule.shown} allows {_describe_cover(rule)}."
     if rule.tool != "Bash" or rule.spec is None:
         return ""
     words = re.sub(r":\*$", " *", rule.spec).split()

@@ -7,7 +7,6 @@ printer, results, pieces   events to pieces of text
 writer, markdown           pieces to the terminal; `rendering` renders Markdown with rich
 prompt_reader, line_reader the two prompts: prompt_toolkit, and TERM=dumb
 questions                  questions of agentcli, the model and MCP servers
-front_end                  what slash commands can ask for
+front_end                  what slash commands can ask for; connecting a model
 terminal                   capabilities, modes and signals
-model_connection           connecting a model
 """

@@ -1,21 +1,30 @@
-"""The front end of slash commands in plain mode: numbered lists, the user's editor, the terminal's clipboard."""
+"""What slash commands and `/login` ask of plain mode: numbered lists, the user's editor, the clipboard, a model."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
-from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text, show_command
+from agentcli.interactive.login.model_access import ModelAccess
+from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.plain.line_reader import QuitRequested
-from agentcli.plain.pieces import TextLine, TextStyle, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, TextStyle, prose
+from agentcli.plain.questions import QuestionClosed, choose
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.trust import TrustState
+    from agentcli.interactive.login.welcome import Welcome
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
+    from agentcli.plain.session import PlainSession
     from agentcli.plain.start import Plain
 
+NOT_CONNECTED = "No model is connected: /login connects one. agentcli demo is a tour without one."
 _ALTERNATIVES = {
     "find": "Search in the terminal's own scrollback.",
     "theme": "Plain mode uses the terminal's own colours.",
@@ -53,7 +62,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
         async for event in line.command.load()(self._plain.session.engine, line.arguments, self):
             if isinstance(event, NoticeRaised):
                 style: TextStyle = "error" if event.level == "error" else "text"
-                self._plain.session.show([prose(plain_text(event.text), style)])
+                self._plain.session.write([prose(plain_text(event.text), style)])
         return True
 
     async def options(self) -> Options:
@@ -66,17 +75,17 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         session = self._plain.session
-        session.show([prose(title if title.endswith("?") else f"{title}:", "text")])
+        session.write([prose(title if title.endswith("?") else f"{title}:", "text")])
         for number, choice in enumerate(choices, 1):
             mark, detail = f"  {number:>2}  ", f"{choice.detail}  "
-            session.show([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
+            session.write([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
         while True:
-            text = await session.ask("Which one (a number, or Enter for none): ")
+            text = await session.read("Which one (a number, or Enter for none): ")
             if text is None or not text.strip():
                 return None
             if text.strip().isdecimal() and 1 <= int(text) <= len(choices):
                 return choices[int(text) - 1].value
-            session.note(f"Type a number from 1 to {len(choices)}, or only Enter.", "warning")
+            session.write_note(f"Type a number from 1 to {len(choices)}, or only Enter.", "warning")
 
     async def review_trust(self, state: TrustState) -> bool:
         from agentcli.interactive.questions.kinds import TRUSTED, ask_for_trust
@@ -88,7 +97,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
         self._plain.session.put_before(text)
 
     def hint(self, text: str) -> None:
-        self._plain.session.note(text)
+        self._plain.session.write_note(text)
 
     async def copy(self, text: str) -> str:
         return await self._plain.copy(text)
@@ -109,3 +118,49 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
 
     def leave(self) -> None:
         raise QuitRequested
+
+
+class PlainModelConnection(ModelAccess):
+    def __init__(self, session: PlainSession) -> None:
+        super().__init__()
+        self._session = session
+
+    async def open(self, options: Options, *, waiting: bool = False) -> None:
+        """Ask how to reach a model until one is connected or the user gives up. `waiting`: a prompt waits for it.
+        Raises `AgentError`."""
+        connecting = await self.ready(options)
+        welcome = await asyncio.to_thread(lambda: connecting.begin(demo=False, waiting=waiting))
+        welcome = welcome.found(await connecting.servers())
+        while welcome.step != "done":
+            welcome = await self._step(welcome, connecting)
+        engine = self._session.engine
+        if welcome.outcome != "later" and engine is not None:
+            await connecting.connect(welcome, engine, self.connection)
+            self._session.write_note(welcome.report)
+        elif self.is_unreachable:
+            self._session.write_note(NOT_CONNECTED)
+
+    async def _step(self, welcome: Welcome, connecting: WelcomeActions) -> Welcome:
+        self._session.write(_show_step(welcome))
+        if welcome.asks:
+            text = await self._session.read("Key: ", hidden=True)
+            if text is None:
+                return welcome.back()
+            return await connecting.do(welcome.entered(text))
+        choices = [replace(offer, line=_typed_label(offer)) for offer in welcome.offers()]
+        try:
+            chosen, _words = await choose(choices, self._session)
+        except QuestionClosed:
+            return welcome.back()
+        return await connecting.do(welcome.choose(chosen.name))
+
+
+def _typed_label(offer: AnswerChoice) -> str:
+    return show_command(f"{offer.label} ({offer.detail})" if offer.detail else offer.label)
+
+
+def _show_step(welcome: Welcome) -> list[Piece]:
+    pieces: list[Piece] = [Gap(), prose(show_command(welcome.question), "warning", "? ", "warning")]
+    if welcome.problem:
+        pieces.append(prose(show_command(welcome.problem), "error", "  ! ", "error"))
+    return [*pieces, *(prose(show_command(text), "text", "  ") for text in welcome.lines)]

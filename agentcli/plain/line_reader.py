@@ -15,9 +15,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core.errors import AgentError
+
+if TYPE_CHECKING:
+    from agentcli.plain.session import PlainSession
 
 
 class PromptCancelled(Exception):
@@ -26,19 +29,6 @@ class PromptCancelled(Exception):
 
 class QuitRequested(Exception):
     """The user quits: Ctrl+D at the empty prompt, or `/exit`; or the terminal is gone."""
-
-
-class Listener(Protocol):
-    """Receives keys and lines while a submission runs."""
-
-    def interrupt(self) -> None:
-        """Esc or Ctrl+C was pressed."""
-
-    def line(self, text: str) -> None:
-        """A line was typed and sent with Enter."""
-
-    def to_background(self) -> None:
-        """Ctrl+B was pressed."""
 
 
 class Reader(Protocol):
@@ -50,7 +40,7 @@ class Reader(Protocol):
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         """Read one line in answer to a question; None: Esc or Ctrl+C. `hidden`: not echoed. Raises `QuitRequested`."""
 
-    def working(self, listener: Listener) -> AbstractContextManager[None]:
+    def working(self, listener: PlainSession) -> AbstractContextManager[None]:
         """Send keys to the listener, and keep typed text for the next prompt. `ask` may be used meanwhile."""
 
     def take_typed(self) -> str:
@@ -97,7 +87,7 @@ class LineReader:
         """Lines that were read and not yet used."""
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
-        self._listener: Listener | None = None
+        self._listener: PlainSession | None = None
         self._asking = ""
         """The open prompt or question; "" for none."""
         self._attached = False
@@ -156,7 +146,7 @@ class LineReader:
             self._write("\n")
 
     @contextmanager
-    def working(self, listener: Listener) -> Iterator[None]:
+    def working(self, listener: PlainSession) -> Iterator[None]:
         self._attach()
         self._listener = listener
         self._pass_lines_on()

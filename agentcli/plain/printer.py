@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from agentcli.core.text.format import counted, duration, money, plural
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
-from agentcli.interactive.wording import PartialOutput, is_entered
+from agentcli.interactive.wording import is_entered
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
 from agentcli.plain.results import INDENT, RunningOutput, diff_lines, diff_output, result_lines, without_summary
 
@@ -64,8 +63,8 @@ class Printer:
         self._title_of = title_of
         self._verbose = verbose
         self._strippers: dict[tuple[str, int], ControlStripper] = {}
-        self._thoughts: dict[tuple[str, int], tuple[float, str]] = {}
-        """Start time of each open thinking block, and its last, incomplete line."""
+        self._thoughts: dict[tuple[str, int], float] = {}
+        """Start time of each open thinking block."""
         self._calls: dict[str, _Call] = {}
         self._last_call = ""
         self._of_reply = ""
@@ -74,8 +73,6 @@ class Printer:
         """Failure texts already shown in this submission."""
         self._cost = 0.0
         self._halted = False
-        self._partial = PartialOutput()
-        """Tracks whether an interruption would leave partial output."""
         self._agents: dict[str, Printer] = {}
         """Printer for the calls of each running sub-agent."""
         self._background: set[str] = set()
@@ -89,7 +86,7 @@ class Printer:
 
     def interrupted(self, now: float, result: ev.Result | None = None) -> list[Piece]:
         """Print the interruption at once. Later events of the submission are not printed."""
-        text = wording.interruption(self._partial.exists, result)
+        text = wording.interruption(result)
         said = [] if self._halted else self.note(text, "warning")
         return [*self.halt(now), *said]
 
@@ -116,7 +113,7 @@ class Printer:
         self._last_call = self._of_reply = ""
         self._changing.clear()
         self._reported.clear()
-        self._halted, self._partial = False, PartialOutput()
+        self._halted = False
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
@@ -138,7 +135,6 @@ class Printer:
             return self._show_agent(event, now)
         if self._halted and event.agent != ev.USER_AGENT:
             return []
-        self._partial.take(event)
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
@@ -174,27 +170,57 @@ class Printer:
         return []
 
     def _show(self, event: ev.Event, now: float) -> list[Piece]:
-        # Not a `singledispatchmethod`: that of Python 3.13 keeps every object it was called on alive.
-        return self._show_type.dispatch(type(event))(self, event, now)
+        match event:
+            case ev.TextStreamed():
+                return self._text(event)
+            case ev.ThinkingStreamed():
+                self._thoughts.setdefault((event.message_id, event.index), now)
+                return []
+            case ev.BlockFinished():
+                return self._block_finished(event, now)
+            case ev.ReplyTombstoned():
+                return self._withdraw(event)
+            case ev.ToolStarted():
+                return self._call_started(event, now)
+            case ev.ToolProgressed():
+                return self._progress(event, now)
+            case ev.ToolFinished():
+                return self._call_finished(event)
+            case ev.CommandChangedFiles():
+                return self._files_changed(event)
+        return self._show_notice(event, now)
 
-    @singledispatch  # noqa: PLE1519 - called through `dispatch` only
-    def _show_type(self, event: ev.Event, now: float) -> list[Piece]:
-        """Print the line of an event that has no method of its own."""
-        if not event.policy.line or wording.has_own_notice(event):
-            return []
-        return self.note(*wording.event_line(event))
+    def _show_notice(self, event: ev.Event, now: float) -> list[Piece]:
+        match event:
+            case ev.MessageAppended():
+                return self._added(event.message)
+            case ev.Result():
+                return [AnswerEnd(), *self._end_line(event, now)]
+            case ev.SubmissionInterrupted():
+                return self.halt(now) if event.steering else self.interrupted(now)
+            case ev.NoticeRaised(code="command"):
+                if event.level != "error" and contains_diff(event.text):
+                    return [*diff_output(plain_text(event.text))]
+                return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
+            case ev.NoticeRaised():
+                self._reported.add(event.text)
+                return self.note(event.text, event.level)
+            case ev.ModeChanged():
+                before, self._mode = self._mode, event.mode
+                if event.mode == before or event.reason == ev.MODE_CHOSEN:
+                    return []
+            case ev.CompactionFailed():
+                self._reported.add(event.text)
+        return self.note(*wording.event_line(event)) if wording.has_line(event) else []
 
-    @_show_type.register
-    def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
-        typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
-        if event.message.is_copy or typed:
+    def _added(self, message: Message) -> list[Piece]:
+        if message.is_copy or message.origin is Origin.PROMPT or SAID in message.meta:
             # The user has just typed it, so only the expansion of a command from a file is shown.
-            return self.note(text) if (text := wording.expansion_line(event.message)) else []
-        return self.message(event.message)
+            return self.note(text) if (text := wording.expansion_line(message)) else []
+        return self.message(message)
 
     def message(self, message: Message) -> list[Piece]:
         """Print a message that is neither a reply nor a tool result."""
-        text = plain_text(message.typed)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 return [Gap(), *prompt_lines(plain_text(message.typed)), Gap()]
@@ -212,23 +238,9 @@ class Printer:
                 return self.note(f"{wording.SUMMARY_TITLE}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
 
-    @_show_type.register
-    def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Piece]:
-        return self.halt(now) if event.steering else self.interrupted(now)
-
-    @_show_type.register
-    def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
-        if event.code == "command":
-            if event.level != "error" and contains_diff(event.text):
-                return [*diff_output(plain_text(event.text))]
-            return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
-        self._reported.add(event.text)
-        return self.note(event.text, event.level)
-
     # ------------------------------------------------------------------------------------------------- the reply
 
-    @_show_type.register
-    def _(self, event: ev.TextStreamed, now: float) -> list[Piece]:
+    def _text(self, event: ev.TextStreamed) -> list[Piece]:
         place = (event.message_id, event.index)
         first = place not in self._strippers
         text = self._strippers.setdefault(place, ControlStripper()).feed(event.text)
@@ -240,20 +252,7 @@ class Printer:
         self._of_reply = event.message_id
         return [Gap(), AnswerText(text)] if first else [AnswerText(text)] if text else []
 
-    @_show_type.register
-    def _(self, event: ev.ThinkingStreamed, now: float) -> list[Piece]:
-        place = (event.message_id, event.index)
-        began, unended = self._thoughts.get(place, (now, ""))
-        if not self._verbose:
-            self._thoughts[place] = (began, "")
-            return []
-        text = self._strippers.setdefault(place, ControlStripper()).feed(event.text)
-        *whole, unended = (unended + text).split("\n")
-        self._thoughts[place] = (began, unended)
-        return [line(row, "quiet", "| ") for row in whole]
-
-    @_show_type.register
-    def _(self, event: ev.BlockFinished, now: float) -> list[Piece]:
+    def _block_finished(self, event: ev.BlockFinished, now: float) -> list[Piece]:
         block, place = event.block, (event.message_id, event.index)
         streamed = self._strippers.pop(place, None)
         if isinstance(block, ToolUseBlock):
@@ -266,16 +265,17 @@ class Printer:
                 return [AnswerEnd(), Gap()]
             return [Gap(), AnswerText(text), AnswerEnd(), Gap()] if text.strip() else []
         if is_thinking(block):
-            began, unended = self._thoughts.pop(place, (now, ""))
-            rows: list[Piece] = [line(unended, "quiet", "| ")] if unended.strip() else []
-            if self._verbose and streamed is None and isinstance(block, ThinkingBlock) and block.thinking.strip():
-                rows = [line(row, "quiet", "| ") for row in plain_text(block.thinking).strip("\n").split("\n")]
+            began = self._thoughts.pop(place, now)
+            thought = plain_text(block.thinking).strip("\n") if isinstance(block, ThinkingBlock) else ""
+            rows = thought.split("\n") if self._verbose and thought.strip() else []
             seconds = max(0.0, now - began) if event.duration_ms is None else event.duration_ms / 1_000
-            return [*rows, line(f"thought for {duration(seconds)}", "quiet", "· ")]
+            return [
+                *(line(row, "quiet", "| ") for row in rows),
+                line(f"thought for {duration(seconds)}", "quiet", "· "),
+            ]
         return []
 
-    @_show_type.register
-    def _(self, event: ev.ReplyTombstoned, now: float) -> list[Piece]:
+    def _withdraw(self, event: ev.ReplyTombstoned) -> list[Piece]:
         self._strippers.clear()
         self._thoughts.clear()
         if self._of_reply != event.message_id:
@@ -283,31 +283,9 @@ class Printer:
         self._of_reply = ""
         return [AnswerEnd(), *self.note(*wording.event_line(event))]
 
-    # --------------------------------------------------------------------------------------------------- waiting
-
-    @_show_type.register
-    def _(self, event: ev.ModeChanged, now: float) -> list[Piece]:
-        before, self._mode = self._mode, event.mode
-        is_known = event.mode == before or event.reason == ev.MODE_CHOSEN
-        return [] if is_known else self.note(*wording.event_line(event))
-
-    @_show_type.register
-    def _(self, event: ev.CompactionFailed, now: float) -> list[Piece]:
-        self._reported.add(event.text)
-        return [] if wording.has_own_notice(event) else self.note(*wording.event_line(event))
-
-    @_show_type.register
-    def _(self, event: ev.PermissionDenied | ev.ContextCompacted | ev.HookStarted, now: float) -> list[Piece]:
-        return []  # The call's result, the boundary message and the hook's end show it.
-
-    @_show_type.register
-    def _(self, event: ev.HookFinished, now: float) -> list[Piece]:
-        return self.note(*wording.event_line(event)) if event.is_notable else []
-
     # ----------------------------------------------------------------------------------------------------- tools
 
-    @_show_type.register
-    def _(self, event: ev.ToolStarted, now: float) -> list[Piece]:
+    def _call_started(self, event: ev.ToolStarted, now: float) -> list[Piece]:
         call = self._calls.setdefault(event.tool_use_id, _Call(plain_line(event.title, _TITLE)))
         call.title = plain_line(event.title, _TITLE)
         if event.name == _TASK:
@@ -322,8 +300,7 @@ class Printer:
             return [line(plain_line(str(description), _TITLE), "text", "* ", "mark"), line(call.title, "quiet", INDENT)]
         return [line(call.title, "text", "* ", "mark")]
 
-    @_show_type.register
-    def _(self, event: ev.ToolProgressed, now: float) -> list[Piece]:
+    def _progress(self, event: ev.ToolProgressed, now: float) -> list[Piece]:
         call = self._calls.get(event.tool_use_id)
         if call is not None and (progress := wording.progress_line(event)):
             if now - call.progressed < _PROGRESS_SECONDS:
@@ -341,8 +318,7 @@ class Printer:
         call.last = next((row for row in reversed(whole) if row.strip()), call.last)
         return [line(row) for row in whole]
 
-    @_show_type.register
-    def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
+    def _call_finished(self, event: ev.ToolFinished) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
         if event.tool_use_id in self._agent_calls or (event.name == _TASK and event.display.get("background")):
             self._agent_calls.discard(event.tool_use_id)
@@ -354,23 +330,22 @@ class Printer:
         summary = "" if status == "interrupted" else plain_line(event.summary)
         outcome = "" if status == "done" or (status == "denied" and summary) else status
         hint = "/tasks shows it" if event.display.get("background") else ""
-        words = [outcome, summary, hint, wording.accepted_hunks(event)]
+        words = [outcome, summary, hint, wording.count_accepted_hunks(event)]
         look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = _join_outcome(words, event.duration_ms / 1_000)
         if call.live:
-            rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]
+            rest: list[Piece] = [line(row) for row in _list_unprinted(event, call.last)]
             return rest if status == "done" else [*rest, prose(said, look, "! ", look)]
         pieces = self._outcome(event.tool_use_id, call, said, look)
         if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
 
-    @_show_type.register
-    def _(self, event: ev.CommandChangedFiles, now: float) -> list[Piece]:
+    def _files_changed(self, event: ev.CommandChangedFiles) -> list[Piece]:
         title = self._changing.pop(event.tool_use_id, "")
         if not title or self._halted:
             return []
-        pieces = self.note(f"{title}: {wording.changed_files(event)} · /diff shows them")
+        pieces = self.note(f"{title}: {wording.describe_changed_files(event)} · /diff shows them")
         return [*pieces, *diff_lines(event.diff)] if self._verbose else pieces
 
     def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
@@ -383,10 +358,6 @@ class Printer:
         return [line(f"{INDENT}{call.title}: {said}", look)]
 
     # ------------------------------------------------------------------------------------------------------- end
-
-    @_show_type.register
-    def _(self, event: ev.Result, now: float) -> list[Piece]:
-        return [AnswerEnd(), *self._end_line(event, now)]
 
     def _end_line(self, event: ev.Result, now: float) -> list[Piece]:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
@@ -421,7 +392,7 @@ def _after(prefix: str, piece: Piece) -> Piece:
     return replace(piece, runs=((prefix, "quiet"), *piece.runs)) if isinstance(piece, TextLine) else piece
 
 
-def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
+def _list_unprinted(event: ev.ToolFinished, last: str) -> list[str]:
     """Rows of a command's result after the last row printed live: the end of the output is never streamed."""
     rows = plain_text(event.result.text).rstrip("\n").split("\n")
     if last in rows:
@@ -443,10 +414,10 @@ PROMPTS_SHOWN = 2
 
 async def past_of(engine: Engine, *, verbose: bool = False) -> list[Piece]:
     """Replay the end of an engine's conversation. In a thread: reading a long one takes seconds."""
-    return await asyncio.to_thread(lambda: replayed(engine.take_history(), engine.title_of, verbose=verbose))
+    return await asyncio.to_thread(lambda: replay_history(engine.take_history(), engine.title_of, verbose=verbose))
 
 
-def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
+def replay_history(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
     """Print everything from the last but one prompt on; the messages before it are only counted."""
     printer = Printer(title_of, verbose=verbose)
     start = _find_start(history)

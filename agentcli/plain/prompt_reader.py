@@ -33,20 +33,11 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from agentcli.core.errors import AgentError
-from agentcli.core.text.plaintext import plain_text, shown_command
-from agentcli.interactive.completion.sources import (
-    ArgumentSource,
-    CommandSource,
-    FileSource,
-    ServerArguments,
-    all_files,
-    no_server_arguments,
-)
-from agentcli.interactive.completion.targets import Menu, argument_menu, command_menu, file_menu, target_at
-from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.drafts.editor import NotWritten, edited
-from agentcli.interactive.drafts.history import History
-from agentcli.plain.line_reader import Listener, PromptCancelled, QuitRequested
+from agentcli.core.text.plaintext import plain_text, show_command
+from agentcli.interactive.completion import Completions, Menu, argument_menu, command_menu, file_menu, target_at
+from agentcli.interactive.drafts import Draft, History
+from agentcli.interactive.editor import edit_in_editor
+from agentcli.plain.line_reader import PromptCancelled, QuitRequested
 from agentcli.plain.terminal import wants_vi
 
 if TYPE_CHECKING:
@@ -56,6 +47,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding.key_processor import KeyProcessor
     from prompt_toolkit.output import Output
+
+    from agentcli.plain.session import PlainSession
 
 PROMPT = "❯ "
 _ESCAPE_SECONDS = 0.05
@@ -118,14 +111,14 @@ class PromptReader:
             output=self._output,
         )
         self._session.app.ttimeoutlen = _ESCAPE_SECONDS
-        self._questions: dict[bool, PromptSession[str | None]] = {}
-        """By whether the answer is hidden, made when the first question is asked: each has 600 key bindings."""
+        self._question: PromptSession[str | None] | None = None
+        """The open question."""
         self._session.app.key_processor.after_key_press += self._limit_sequence
         self._changed = changed
         self._session.default_buffer.on_text_changed += lambda buffer: changed(buffer.text)
         self._typed = ""
         self._typed_at = 0.0
-        self._listener: Listener | None = None
+        self._listener: PlainSession | None = None
         self._flushing: asyncio.TimerHandle | None = None
 
     # ----------------------------------------------------------------------------------------------- the contract
@@ -140,9 +133,10 @@ class PromptReader:
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         # Made first: keys that come meanwhile must not answer either.
-        session = self._questions.get(hidden) or self._make_question(hidden)
+        session = self._make_question(hidden)
         await self._quiet_keys()
         self._keep_typed(forget=hidden)
+        self._question = session
         try:
             return await session.prompt_async(question, handle_sigint=False, set_exception_handler=False)
         except KeyboardInterrupt:
@@ -152,6 +146,7 @@ class PromptReader:
                 raise QuitRequested from None
             return None
         finally:
+            self._question = None
             if self._listener is not None:
                 self._enable_paste(True)
 
@@ -164,11 +159,10 @@ class PromptReader:
             output=self._output,
         )
         session.app.ttimeoutlen = _ESCAPE_SECONDS
-        self._questions[hidden] = session
         return session
 
     @contextmanager
-    def working(self, listener: Listener) -> Iterator[None]:
+    def working(self, listener: PlainSession) -> Iterator[None]:
         self._listener = listener
         self._enable_paste(True)
         try:
@@ -208,15 +202,15 @@ class PromptReader:
     @property
     def _open(self) -> PromptSession[str] | PromptSession[str | None] | None:
         """The one that stands there and takes keys."""
-        sessions: list[PromptSession[str] | PromptSession[str | None]] = [self._session, *self._questions.values()]
-        for session in sessions:
-            if session.app.is_running and session.app.future is not None and not session.app.future.done():
+        for session in (self._session, self._question):
+            future = session.app.future if session is not None and session.app.is_running else None
+            if future is not None and not future.done():
                 return session
         return None
 
     async def edit(self, text: str) -> str:
         with self._input.detach(), self._input.cooked_mode():
-            return await edited_outside(text, self._environ, self._cwd)
+            return await edit_in_editor(text, self._environ, self._cwd)
 
     # ------------------------------------------------------------------------------------------- while work goes on
 
@@ -266,7 +260,7 @@ class PromptReader:
             if self._listener is not None:
                 self._take_one(key, self._listener)
 
-    def _take_one(self, press: KeyPress, listener: Listener) -> None:
+    def _take_one(self, press: KeyPress, listener: PlainSession) -> None:
         match press.key:
             case Keys.Escape | Keys.ControlC:
                 listener.interrupt()
@@ -345,7 +339,7 @@ class PromptReader:
         buffer = event.current_buffer
         async with in_terminal():
             try:
-                buffer.text = await edited_outside(buffer.text, self._environ, self._cwd)
+                buffer.text = await edit_in_editor(buffer.text, self._environ, self._cwd)
                 buffer.cursor_position = len(buffer.text)
             except AgentError as error:
                 self._output.write(f"{error}\n")
@@ -362,14 +356,6 @@ def _question_keys() -> KeyBindings:
         event.app.exit(result=None)
 
     return keys
-
-
-async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
-    """The text as the user edited it. Raises `AgentError` with the reason if that failed."""
-    outcome = await edited(text, environ, cwd)
-    if isinstance(outcome, NotWritten):
-        raise AgentError(outcome.reason)
-    return outcome.text
 
 
 _MAX_FILES = 20
@@ -394,17 +380,8 @@ class SharedHistory(ToolkitHistory):
 class PromptCompleter(Completer):
     """Completes commands after a slash, their arguments, and files after an @."""
 
-    def __init__(
-        self,
-        files: FileSource,
-        commands: CommandSource,
-        choices: ArgumentSource,
-        late: ServerArguments = no_server_arguments,
-    ) -> None:
-        self._files = files
-        self._commands = commands
-        self._choices = choices
-        self._late = late
+    def __init__(self, completions: Completions) -> None:
+        self._completions = completions
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Unused: the file search needs the event loop."""
@@ -413,23 +390,23 @@ class PromptCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        column = document.cursor_position_col
+        column, known = document.cursor_position_col, self._completions
         target = target_at(document.current_line, column, first_line=document.cursor_position_row == 0)
-        menu: Menu | None = None
         if target is None:
             return
+        menu: Menu | None
         if target.kind == "file":
-            self._files.begin()
-            menu = file_menu(target, await all_files(self._files, target.query, _MAX_FILES, _SEARCH_SECONDS))
+            known.begin()
+            menu = file_menu(target, await known.all_files(target.query, _MAX_FILES, _SEARCH_SECONDS))
         elif target.kind == "command":
-            menu = command_menu(target, self._commands)
+            menu = command_menu(target, known.commands)
         else:
-            values = await self._late(target.command, target.query)
-            menu = argument_menu(target, self._commands, lambda name: [*self._choices(name), *values])
+            values = await known.late_choices(target.command, target.query)
+            menu = argument_menu(target, known.commands, lambda name: [*known.choices(name), *values])
         for candidate in menu.candidates if menu is not None else ():
             yield Completion(
                 candidate.insert,
                 start_position=target.start - column,
-                display=shown_command(f"{candidate.label} {candidate.hint}".rstrip()),
-                display_meta=shown_command(candidate.detail),
+                display=show_command(f"{candidate.label} {candidate.hint}".rstrip()),
+                display_meta=show_command(candidate.detail),
             )

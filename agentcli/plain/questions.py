@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import plain_line, plain_text, shown_command
+from agentcli.core.text.plaintext import plain_line, plain_text, show_command
 from agentcli.interactive.questions import model as ask
 from agentcli.interactive.questions.kinds import FormQuestion, PagedQuestion, QuestionPage, TextQuestion, question_for
 from agentcli.interactive.questions.model import AnswerChoice, Question, answer_of
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
 from agentcli.mcp.user_input import FieldValue, FormField, FormOption, ValueRefused
-from agentcli.permissions.rules import shown_rule
+from agentcli.permissions.rules import show_rule
 from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, TextStyle, line, prose
+
+if TYPE_CHECKING:
+    from agentcli.plain.session import PlainSession
 
 MAX_OPTIONS = 20
 """Maximum choices listed at once; longer lists are searched."""
@@ -31,28 +34,16 @@ _EMPTY = "-"
 """Typed to leave a field with a suggestion empty."""
 
 
-class Asking(Protocol):
-    """What a question needs from the front end."""
-
-    def show(self, pieces: Iterable[Piece]) -> None: ...
-
-    async def ask(self, question: str) -> str | None:
-        """Read one line. None: Esc or Ctrl+C."""
-
-    async def edit(self, text: str) -> str:
-        """Open the text in the user's editor and return it. Raises `AgentError`."""
-
-
 class QuestionClosed(Exception):
     """Esc or Ctrl+C."""
 
 
-async def answer_to(event: ev.PermissionRequested | ev.CompactionProposed, asking: Asking) -> Answer | None:
+async def answer_to(event: ev.PermissionRequested | ev.CompactionProposed, asking: PlainSession) -> Answer | None:
     """None: the user closed the question, which stops the work."""
     return await answer_question(question_for(event), asking)
 
 
-async def answer_question(question: Question, asking: Asking) -> Answer | None:
+async def answer_question(question: Question, asking: PlainSession) -> Answer | None:
     try:
         match question:
             case PermissionQuestion():
@@ -69,29 +60,29 @@ async def answer_question(question: Question, asking: Asking) -> Answer | None:
         return question.closed
 
 
-def _show_question(question: Question, asking: Asking) -> None:
-    asking.show([*_head(question.title, question.agent), *_pieces((*question.details, *question.summary))])
+def _show_question(question: Question, asking: PlainSession) -> None:
+    asking.write([*_head(question.title, question.agent), *_pieces((*question.details, *question.summary))])
 
 
 def _head(title: str, agent: str) -> list[Piece]:
     whose = f" (asked by {plain_line(agent)})" if agent else ""
-    return [Gap(), prose(f"{shown_command(plain_line(title))}{whose}", "warning", "? ", "warning")]
+    return [Gap(), prose(f"{show_command(plain_line(title))}{whose}", "warning", "? ", "warning")]
 
 
-def _warn(text: str, asking: Asking) -> None:
-    asking.show([prose(shown_command(text), "warning", "! ", "warning")])
+def _warn(text: str, asking: PlainSession) -> None:
+    asking.write([prose(show_command(text), "warning", "! ", "warning")])
 
 
 # ------------------------------------------------------------------------------------------------------------- choosing
 
 
-async def choose(choices: Sequence[AnswerChoice], asking: Asking) -> tuple[AnswerChoice, str]:
+async def choose(choices: Sequence[AnswerChoice], asking: PlainSession) -> tuple[AnswerChoice, str]:
     """The choice that was made by its letter, number or first word, and the text typed after it."""
     offered = [choice for choice in choices if not choice.refused]
     for place, choice in enumerate(offered, 1):
         letter = choice.letter or choice.key or " "
         runs: TextRuns = ((f"  {place} ", "quiet"), (letter, "mark"), ("  ", "text"), (choice.typed_label, "text"))
-        asking.show([TextLine(runs, prose=True)])
+        asking.write([TextLine(runs, prose=True)])
     while True:
         word, _blank, rest = (await _ask_line(asking, "Answer: ")).strip().partition(" ")
         for place, choice in enumerate(offered, 1):
@@ -103,29 +94,29 @@ async def choose(choices: Sequence[AnswerChoice], asking: Asking) -> tuple[Answe
         _warn(f"Type {one} and Enter. Esc closes the question.", asking)
 
 
-async def _words_for(choice: AnswerChoice, typed: str, asking: Asking) -> str:
+async def _words_for(choice: AnswerChoice, typed: str, asking: PlainSession) -> str:
     return typed if typed or choice.words is None else await _ask_line(asking, f"{choice.words.question} ")
 
 
-async def _ask_line(asking: Asking, prompt: str) -> str:
-    text = await asking.ask(prompt)
+async def _ask_line(asking: PlainSession, prompt: str) -> str:
+    text = await asking.read(prompt)
     if text is None:
         raise QuestionClosed
     return text
 
 
-async def _edit(text: str, asking: Asking) -> str:
+async def _edit(text: str, asking: PlainSession) -> str:
     try:
         return plain_text(await asking.edit(plain_text(text)))
     except AgentError as error:
-        asking.show([prose(str(error), "error", "! ", "error")])
+        asking.write([prose(str(error), "error", "! ", "error")])
         return text
 
 
 # ---------------------------------------------------------------------------------------------------------- permissions
 
 
-async def _permission(question: PermissionQuestion, asking: Asking) -> Answer:
+async def _permission(question: PermissionQuestion, asking: PlainSession) -> Answer:
     offered = question.offered
     always = offered[0] if offered else None
     choices, places = list(question.choices), {place.letter: place for place in question.places}
@@ -134,7 +125,7 @@ async def _permission(question: PermissionQuestion, asking: Asking) -> Answer:
         choices.append(AnswerChoice("rule", "rule: choose another rule for always, or edit it", "r"))
     _show_question(question, asking)
     while True:
-        asking.show(_rule_pieces(always))
+        asking.write(_rule_pieces(always))
         choice, words = await choose(choices, asking)
         if choice.name == "rule" and always is not None:
             always = await _other_rule(offered, always, asking)
@@ -145,7 +136,7 @@ async def _permission(question: PermissionQuestion, asking: Asking) -> Answer:
             return answer_of(choice, await _words_for(choice, words, asking))
 
 
-async def _confirm_risk(risk: str, asking: Asking) -> bool:
+async def _confirm_risk(risk: str, asking: PlainSession) -> bool:
     return (await _ask_line(asking, f"{risk} Type yes to save it: ")).strip().lower() == "yes"
 
 
@@ -153,36 +144,34 @@ def _rule_pieces(always: AlwaysChoice | None) -> list[Piece]:
     """Show in full what "always" would save."""
     if always is None:
         return []
-    pieces: list[Piece] = [
-        line(shown_command(shown_rule(rule)), "text", "  rule for always: ") for rule in always.rules
-    ]
-    pieces.append(prose(shown_command(always.covers), "quiet", "  covers: "))
-    pieces += [prose(shown_command(always.note), "quiet", "  note: ")] if always.note else []
-    pieces += [prose(shown_command(always.risk), "warning", "  ! ", "warning")] if always.risk else []
+    pieces: list[Piece] = [line(show_command(show_rule(rule)), "text", "  rule for always: ") for rule in always.rules]
+    pieces.append(prose(show_command(always.covers), "quiet", "  covers: "))
+    pieces += [prose(show_command(always.note), "quiet", "  note: ")] if always.note else []
+    pieces += [prose(show_command(always.risk), "warning", "  ! ", "warning")] if always.risk else []
     return pieces
 
 
-async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, asking: Asking) -> AlwaysChoice:
+async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, asking: PlainSession) -> AlwaysChoice:
     """Let the user pick another offered rule or edit the current one. Esc keeps the current one."""
     for number, choice in enumerate(offered, 1):
-        rules = ", ".join(shown_rule(rule) for rule in choice.rules)
-        asking.show([prose(shown_command(f"{rules}  (covers {choice.covers})"), "text", f"  {number}  ", "mark")])
+        rules = ", ".join(show_rule(rule) for rule in choice.rules)
+        asking.write([prose(show_command(f"{rules}  (covers {choice.covers})"), "text", f"  {number}  ", "mark")])
     while True:
-        text = await asking.ask("A number, e to edit, or Enter to keep it: ")
+        text = await asking.read("A number, e to edit, or Enter to keep it: ")
         if text is None or not text.strip():
             return always
         if text.strip().isdecimal() and 1 <= int(text) <= len(offered):
             return offered[int(text) - 1]
         if text.strip().lower() == "e":
-            return await _edited_rule(always, offered, asking)
+            return await _ask_edited_rule(always, offered, asking)
         _warn(f"Type a number from 1 to {len(offered)}, e, or only Enter.", asking)
 
 
-async def _edited_rule(always: AlwaysChoice, offered: Sequence[AlwaysChoice], asking: Asking) -> AlwaysChoice:
+async def _ask_edited_rule(always: AlwaysChoice, offered: Sequence[AlwaysChoice], asking: PlainSession) -> AlwaysChoice:
     while True:
         typed: list[str] = []
         for rule in always.rules:
-            text = await asking.ask(f"New rule instead of {shown_command(rule)} (Enter keeps it): ")
+            text = await asking.read(f"New rule instead of {show_command(rule)} (Enter keeps it): ")
             if text is None:
                 return always
             typed.append(text if text.strip() else rule)
@@ -195,11 +184,11 @@ async def _edited_rule(always: AlwaysChoice, offered: Sequence[AlwaysChoice], as
 # ---------------------------------------------------------------------------------------------------------- other kinds
 
 
-async def _text(question: TextQuestion, asking: Asking) -> Answer:
+async def _text(question: TextQuestion, asking: PlainSession) -> Answer:
     text = question.text
     while True:
         # The source: rendered Markdown hides comments and link targets.
-        asking.show([*_head(question.title, question.agent), *_rows(text), *_pieces(question.summary)])
+        asking.write([*_head(question.title, question.agent), *_rows(text), *_pieces(question.summary)])
         choices = question.choices_for(text)
         for reason in {choice.refused for choice in choices if choice.refused}:
             _warn(f"{reason[0].upper()}{reason[1:]}.", asking)
@@ -212,20 +201,20 @@ async def _text(question: TextQuestion, asking: Asking) -> Answer:
             return question.answer(choice, text, await _words_for(choice, words, asking))
 
 
-async def _pages(question: PagedQuestion, asking: Asking) -> Answer:
+async def _pages(question: PagedQuestion, asking: PlainSession) -> Answer:
     given = []
     for number, page in enumerate(question.pages, 1):
         count = f" {number} of {len(question.pages)}" if len(question.pages) > 1 else ""
-        asking.show(_head(f"Question{count}: {page.text}", question.agent))
+        asking.write(_head(f"Question{count}: {page.text}", question.agent))
         given.append(await _page(page, question.other, asking))
     return question.answer(given)
 
 
-async def _page(page: QuestionPage, other: str, asking: Asking) -> list[str]:
+async def _page(page: QuestionPage, other: str, asking: PlainSession) -> list[str]:
     labels = [label for label, _description in page.options]
     for number, (label, description) in enumerate(page.options, 1):
         said = f"{label}: {plain_line(description, 1_000)}" if description else label
-        asking.show([prose(shown_command(said), "text", f"  {number}  ", "mark")])
+        asking.write([prose(show_command(said), "text", f"  {number}  ", "mark")])
     how = "Numbers with commas, your own answer, or both" if page.several else "A number, or your own answer"
     if other:
         how = f"{'Numbers with commas' if page.several else 'A number'}, or {other[0].lower()}{other[1:]}"
@@ -249,7 +238,7 @@ async def _page(page: QuestionPage, other: str, asking: Asking) -> list[str]:
 # ----------------------------------------------------------------------------------------------------- forms of servers
 
 
-async def _form(question: FormQuestion, asking: Asking) -> Answer:
+async def _form(question: FormQuestion, asking: PlainSession) -> Answer:
     form, decline = question.form, question.choice("decline")
     _show_question(question, asking)
     content: dict[str, FieldValue] = form.defaults()
@@ -261,17 +250,17 @@ async def _form(question: FormQuestion, asking: Asking) -> Answer:
             if value is not None:
                 content[field.name] = value
         filled = [field for field in form.fields if field.name in content]
-        asking.show([line(_show_value(one, content[one.name]), "text", f"  {_label(one)}: ") for one in filled])
+        asking.write([line(_show_value(one, content[one.name]), "text", f"  {_label(one)}: ") for one in filled])
         change = AnswerChoice("change", "Change them", "c")
         choice, _words = await choose((question.choice("accept"), change, decline), asking)
     return question.answer(content) if choice.name == "accept" else answer_of(choice)
 
 
-async def _field(field: FormField, count: str, now: FieldValue | None, asking: Asking) -> FieldValue | None:
+async def _field(field: FormField, count: str, now: FieldValue | None, asking: PlainSession) -> FieldValue | None:
     required = " (required)" if field.required else ""
     about = [plain_line(field.description, 1_000), plain_line(field.hint, 300)]
-    asking.show([TextLine(((f"  {_label(field)}{required}", "strong"), (f"  {count}", "quiet")))])
-    asking.show([prose(shown_command(each), "quiet", "    ") for each in about if each])
+    asking.write([TextLine(((f"  {_label(field)}{required}", "strong"), (f"  {count}", "quiet")))])
+    asking.write([prose(show_command(each), "quiet", "    ") for each in about if each])
     if field.asks_for_secret:
         _warn("It seems to ask for a secret. A server must not do that with a form.", asking)
     while True:
@@ -285,7 +274,7 @@ async def _field(field: FormField, count: str, now: FieldValue | None, asking: A
         _warn(problem, asking)
 
 
-async def _ask_value(field: FormField, now: FieldValue | None, asking: Asking) -> FieldValue | None:
+async def _ask_value(field: FormField, now: FieldValue | None, asking: PlainSession) -> FieldValue | None:
     """Ask for the value of a field. An empty line keeps the present value. Raises `ValueRefused`."""
     if field.options:
         return await _ask_option(field, now, asking)
@@ -310,14 +299,14 @@ async def _ask_value(field: FormField, now: FieldValue | None, asking: Asking) -
     return field.parse(plain_text(text))
 
 
-async def _ask_option(field: FormField, now: FieldValue | None, asking: Asking) -> FieldValue | None:
+async def _ask_option(field: FormField, now: FieldValue | None, asking: PlainSession) -> FieldValue | None:
     several = field.kind == "choices"
     found: Sequence[FormOption] = field.options
     while True:
         for number, option in enumerate(found[:MAX_OPTIONS], 1):
-            asking.show([prose(shown_command(plain_line(option.label)), "text", f"    {number}  ", "mark")])
+            asking.write([prose(show_command(plain_line(option.label)), "text", f"    {number}  ", "mark")])
         if len(found) > MAX_OPTIONS:
-            asking.show([prose(f"{counted(len(found) - MAX_OPTIONS, 'more choice')}", "quiet", "    ")])
+            asking.write([prose(f"{counted(len(found) - MAX_OPTIONS, 'more choice')}", "quiet", "    ")])
         how = "numbers with commas" if several else "a number"
         search = ", or text to search" if len(field.options) > MAX_OPTIONS else ""
         text = (await _ask_line(asking, f"  {how}{search}{_keep_hint(field, now)}: ")).strip()
@@ -341,7 +330,7 @@ def _parse_numbers(text: str, count: int, several: bool) -> list[int] | None:
 
 
 def _label(field: FormField) -> str:
-    return shown_command(plain_line(field.label, 80))
+    return show_command(plain_line(field.label, 80))
 
 
 def _keep_hint(field: FormField, now: FieldValue | None) -> str:
@@ -358,7 +347,7 @@ def _show_value(field: FormField, value: FieldValue) -> str:
     if field.options:
         picked = value if isinstance(value, list) else [value]
         value = ", ".join(option.label for option in field.options if option.value in picked) or "none"
-    return shown_command(plain_line(str(value)))
+    return show_command(plain_line(str(value)))
 
 
 # -------------------------------------------------------------------------------------------------------------- details
@@ -375,17 +364,17 @@ def _detail(detail: ask.Detail) -> list[Piece]:
         case ask.Paragraph():
             return _paragraph(detail)
         case ask.Heading(text, note):
-            return [TextLine(((f"  {shown_command(text)}", "strong"), (f"  {note}" if note else "", "quiet")))]
+            return [TextLine(((f"  {show_command(text)}", "strong"), (f"  {note}" if note else "", "quiet")))]
         case ask.Labelled(label, text):
             return [_label_row(label.removesuffix(":"), text)]
         case ask.LabelTable(rows):
             return [_label_row(label.lower(), text) for label, text in rows]
         case ask.CommandText(text) if "\n" not in text.strip("\n"):
-            return [line(shown_command(text), "strong", "  $ ", "mark")]
+            return [line(show_command(text), "strong", "  $ ", "mark")]
         case ask.CommandText(text) | ask.MarkdownText(text) | ask.Verbatim(text):
             return _rows(text)
         case ask.DiffText(text):
-            return [_diff_row(row) for row in shown_command(text).strip("\n").split("\n")]
+            return [_diff_row(row) for row in show_command(text).strip("\n").split("\n")]
         case ask.InputFields(input):
             return _input(input)
         case ask.AddressText(before, host, after):
@@ -394,7 +383,7 @@ def _detail(detail: ask.Detail) -> list[Piece]:
 
 
 def _paragraph(paragraph: ask.Paragraph) -> list[Piece]:
-    text = shown_command(paragraph.text)
+    text = show_command(paragraph.text)
     match paragraph.tone:
         case "quoted":
             return _rows(paragraph.text)
@@ -407,13 +396,13 @@ def _paragraph(paragraph: ask.Paragraph) -> list[Piece]:
 
 
 def _label_row(label: str, text: str) -> Piece:
-    return line(shown_command(text), "text", f"  {label}: ")
+    return line(show_command(text), "text", f"  {label}: ")
 
 
 def _rows(text: str) -> list[Piece]:
     """Each line of the text behind a mark. Lines that the terminal wraps have none, so real line breaks can be told
     apart."""
-    found = shown_command(text).split("\n")
+    found = show_command(text).split("\n")
     if len(found) > 1 and not found[-1]:
         found.pop()
     return [_with_dots(row, mark="  | ") for row in found]
@@ -435,6 +424,6 @@ def _input(input: Json) -> list[Piece]:
     pieces: list[Piece] = []
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        label = shown_command(plain_line(name))
+        label = show_command(plain_line(name))
         pieces += [line(f"  {label}:", "quiet"), *_rows(text)] if "\n" in text else [_label_row(label, text)]
     return pieces or [line("  (no input)", "quiet")]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, unwrapped
+from agentcli.core.messages import Json, unwrap_error
 from agentcli.core.text.columns import cell_count
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
+from agentcli.core.text.plaintext import TAB, continue_output, plain_line, plain_text
 from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.interactive.wording import tool_outcome
 from agentcli.plain.pieces import TextLine, TextStyle, line
@@ -48,7 +48,9 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
     kind = display.get("kind")
     if not failed and kind == "diff":
         rows = _ALL_ROWS if verbose else _DIFF_ROWS
-        return [] if seen and not verbose else capped(diff_lines(_string(display, "diff")), rows)
+        return [] if seen and not verbose else cap_lines(diff_lines(_string(display, "diff")), rows)
+    if not failed and kind in _SILENT_KINDS:
+        return []
     if not failed and kind in _KINDS:
         return [] if seen and kind == "plan" else [line(f"{INDENT}{row}", "quiet") for row in _KINDS[kind](display)]
     return _text(event, failed, verbose)
@@ -57,7 +59,7 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
     # The result of a background command is advice for the model.
-    told = "" if event.display.get("background") else unwrapped(event.result.text)
+    told = "" if event.display.get("background") else unwrap_error(event.result.text)
     rows = plain_text(text or told).strip("\n").split("\n")
     if not text:
         rows = without_summary(rows, event.summary)
@@ -67,10 +69,10 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if event.name in _SHELLS and is_diff("\n".join(rows)):
         lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
     if verbose:
-        return capped(lines, _ALL_ROWS)
+        return cap_lines(lines, _ALL_ROWS)
     if event.name in _SHELLS:
         return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
-    return capped(lines, _FAILED_ROWS if failed else _ROWS)
+    return cap_lines(lines, _FAILED_ROWS if failed else _ROWS)
 
 
 class RunningOutput:
@@ -84,7 +86,7 @@ class RunningOutput:
     def add(self, event: ev.ToolProgressed) -> None:
         text = event.text.removeprefix("\r")
         replaces = "" if text == event.text else "\r"
-        self._text = continued_output(self._text, replaces + plain_text(text))
+        self._text = continue_output(self._text, replaces + plain_text(text))
         if len(self._text) > 2 * _KEPT:
             self._text = self._text[-_KEPT:]
         count = event.data.get("lines")
@@ -117,7 +119,7 @@ def without_summary(rows: list[str], summary: str) -> list[str]:
     return [*(before.split("\n") if before else ()), *rows[last + 1 :]] or [""]
 
 
-def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
+def cap_lines(lines: Sequence[TextLine], most: int) -> list[TextLine]:
     """The first lines. If only one more is left, it is shown instead of a note about it."""
     if len(lines) <= most + 1:
         return list(lines)
@@ -175,19 +177,16 @@ def _plan_rows(display: Json) -> Iterator[str]:
     yield from plain_text(_string(display, "plan")).strip("\n").split("\n")
 
 
-def _no_rows(_display: Json) -> Iterator[str]:
-    return iter(())
-
-
 _KINDS = {
     "todos": todo_rows,
     "answers": _answer_rows,
     "search": _search_rows,
     "plan": _plan_rows,
-    "image": _no_rows,
-    "mode": _no_rows,
-    "code": _no_rows,
 }
+
+
+_SILENT_KINDS = ("image", "mode", "code")
+"""Displays of which only the summary is printed."""
 
 
 def _string(values: Json, key: str) -> str:

@@ -1,6 +1,7 @@
 """The session in plain mode: one prompt at a time, the keys during work, printed events and questions.
 
-`run` sends a prompt and returns when the next one may be shown. The driver owns the engine; the view prints.
+`run` sends a prompt and returns when the next one may be shown. The driver owns the engine and calls the methods of
+`View` here.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import is_lone_key
 from agentcli.interactive import wording
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.driver import SessionDriver
-from agentcli.interactive.view import Question, Sent
+from agentcli.interactive.view import Question, View
 from agentcli.plain.line_reader import QuitRequested, Reader
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 
-class PlainSession:
-    """Implements `reading.Listener` and `questions.Asking`."""
+class PlainSession(View):
+    """While a question is open nothing else is printed, so that the user sees all of it together; while the prompt is
+    open, output goes above it."""
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class PlainSession:
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._view = PrintedView(self, reader, writer, verbose=verbose, now=now)
-        self._driver = SessionDriver(self._view)
+        self._verbose = verbose
+        self._now = now
+        self._printer = Printer(verbose=verbose)
+        self.driver = SessionDriver(self)
         self.released = asyncio.Event()
         """The prompt may be shown: the submission has ended or was asked to stop."""
         self.released.set()
@@ -56,6 +59,16 @@ class PlainSession:
         """Initial text of the next prompt."""
         self.left = False
         """Whether the terminal was closed while a question was open."""
+        self._asking: asyncio.Task[None] | None = None
+        """Task that asks the open question."""
+        self._asked = ""
+        """The id of the open question."""
+        self._held: list[Piece] = []
+        """Pieces to print when the open question is closed."""
+        self._above: list[Piece] = []
+        """Pieces that the task `_printing` prints above the prompt."""
+        self._printing: asyncio.Task[None] | None = None
+        self._queued = 0
 
     @property
     def busy(self) -> bool:
@@ -64,69 +77,84 @@ class PlainSession:
 
     @property
     def engine(self) -> Engine | None:
-        return self._driver.engine
-
-    @property
-    def stuck(self) -> bool:
-        return self._driver.stuck
+        return self.driver.engine
 
     def open(self, engine: Engine, past: Sequence[Piece] = ()) -> None:
         """Use this engine from now on. `past` is its conversation so far."""
-        self._view.print(past)
-        self._driver.open(engine)
+        self.print(past)
+        self.driver.open(engine)
 
     async def close(self, reason: str = "exit") -> None:
         """End all work and close the engine. `reason` as for `Engine.aclose`."""
-        await self._driver.close(reason)
-        await self._view.aclose()
-
-    def answer(self, request_id: str, answer: Answer | None) -> None:
-        self._driver.answer(request_id, answer)
+        await self.driver.close(reason)
+        await cancel_and_wait([task for task in (self._asking, self._printing) if task is not None])
+        self._printing = None
 
     # -------------------------------------------------------------------------------------------------- printing
 
-    def show(self, pieces: Iterable[Piece]) -> None:
+    def write(self, pieces: Iterable[Piece]) -> None:
         """Print at once."""
         self._writer.write(pieces)
 
-    def show_above(self, pieces: Sequence[Piece]) -> None:
-        """Print above the prompt if that is shown."""
-        self._view.print(pieces)
-
-    async def printed(self) -> None:
-        """Wait until everything above the prompt is printed."""
-        await self._view.printed()
-
-    def note(self, text: str, level: str = "info") -> None:
-        self.show(self._view.format_note(text, level))
+    def write_note(self, text: str, level: str = "info") -> None:
+        """Print a line of the front end itself at once."""
+        self.write(self._printer.note(text, level))
 
     def echo(self, text: str) -> None:
         """Print a line that is sent without having been typed at the prompt just now."""
-        self.show([Gap(), *prompt_lines(text)])
+        self.write([Gap(), *prompt_lines(text)])
 
-    async def ask(self, question: str, *, hidden: bool = False) -> str | None:
+    def print(self, pieces: Sequence[Piece]) -> None:
+        """Print above an open prompt, or after an open question."""
+        if not pieces:
+            return
+        if self._asking is not None:
+            self._held += pieces
+        elif self.busy:
+            above, self._above = self._above, []
+            self.write([*above, *pieces])
+        else:
+            self._above += pieces
+            if self._printing is None:
+                self._printing = start_task(self._print_above())
+
+    async def _print_above(self) -> None:
+        while self._above:
+            pieces, self._above = self._above, []
+            await self._reader.above(partial(self.write, pieces))
+        self._printing = None
+
+    async def printed(self) -> None:
+        """Wait until everything above the prompt is printed."""
+        if self._printing is not None:
+            await asyncio.wait([self._printing])
+
+    async def read(self, question: str, *, hidden: bool = False) -> str | None:
+        """Read one line in answer to a question. None: Esc or Ctrl+C."""
         self._writer.begin_line()
         answer = await self._reader.ask(question, hidden=hidden)
         self._writer.taken()
         return answer
 
     async def edit(self, text: str) -> str:
+        """Open the text in the user's editor and return it. Raises `AgentError`."""
         return await self._reader.edit(text)
 
     # ----------------------------------------------------------------------------------------------- submissions
 
     async def run(self, text: str) -> None:
         """Send a line and return when the next prompt may be shown."""
-        await self._view.printed()
-        before = self._driver.submission
+        await self.printed()
+        before = self.driver.submission
         if before is not None and not await self.wait_for(before, text):
             return
-        self._driver.send(Draft(text))
+        self.driver.send(Draft(text))
         with self._reader.working(self):
             await self.released.wait()
             # The prompt would be in the way of their output.
-            await self._driver.wait_for_concurrent()
-            await self._view.answered()
+            await self.driver.wait_for_concurrent()
+            while self._asking is not None:
+                await asyncio.wait([self._asking])
         self._put_behind(self._reader.take_typed())
 
     async def wait_for(self, awaited: asyncio.Task[None], text: str) -> bool:
@@ -153,16 +181,16 @@ class PlainSession:
     def interrupt(self) -> None:
         """Esc or Ctrl+C. What was queued goes into the next prompt."""
         if self._taken_back is None:
-            self._driver.interrupt()
+            self.driver.interrupt()
         elif not self._taken_back.done():
-            self.note(wording.INTERRUPTED, "warning")
+            self.write_note(wording.INTERRUPTED, "warning")
             self._taken_back.set_result(None)
 
     def is_a_key(self, text: str) -> bool:
         """Whether the prompt is an API key, which is never sent."""
         if not is_lone_key(text):
             return False
-        self.note("This looks like an API key, so it was not sent to the model. Enter it with /login.", "warning")
+        self.write_note("This looks like an API key, so it was not sent to the model. Enter it with /login.", "warning")
         return True
 
     def line(self, text: str) -> None:
@@ -171,102 +199,28 @@ class PlainSession:
         stops the work and sends what is queued."""
         if self.is_a_key(text):
             return
-        if self._taken_back is not None or not self._driver.busy:
+        if self._taken_back is not None or not self.driver.busy:
             self.next.extend([text] if text.strip() else ())
-        elif self._driver.stopping:
+        elif self.driver.stopping:
             self._put_behind(text)
         elif not text.strip():
-            self._driver.steer()
+            self.driver.steer()
         elif text.startswith("!"):
-            self._driver.send(Draft(text))
+            self.driver.send(Draft(text))
         else:
-            self._driver.enqueue(Draft(text))
+            self.driver.enqueue(Draft(text))
 
     def to_background(self) -> None:
-        if not self._driver.send_to_background():
-            self._view.note("No running command or agent can be moved to the background")
+        if not self.driver.send_to_background():
+            self.note("No running command or agent can be moved to the background")
 
-
-class PrintedView:
-    """Implements `interactive.view.View`. While a question is open nothing else is printed, so that the user sees all
-    of it together; while the prompt is open, output goes above it."""
-
-    def __init__(
-        self, session: PlainSession, reader: Reader, writer: Writer, *, verbose: bool, now: Callable[[], float]
-    ) -> None:
-        self._session = session
-        self._reader = reader
-        self._writer = writer
-        self._verbose = verbose
-        self._now = now
-        self._engine: Engine | None = None
-        self._asking: asyncio.Task[None] | None = None
-        """Task that asks the open question."""
-        self._asked = ""
-        """The id of the open question."""
-        self._held: list[Piece] = []
-        """Pieces to print when the open question is closed."""
-        self._above: list[Piece] = []
-        """Pieces that the task `_printing` prints above the prompt."""
-        self._printing: asyncio.Task[None] | None = None
-        self._queued = 0
-        self.clear()
-
-    # -------------------------------------------------------------------------------------------------- printing
-
-    def print(self, pieces: Sequence[Piece]) -> None:
-        if not pieces:
-            return
-        if self._asking is not None:
-            self._held += pieces
-        elif not self._session.released.is_set():
-            above, self._above = self._above, []
-            self._writer.write([*above, *pieces])
-        else:
-            self._above += pieces
-            if self._printing is None:
-                self._printing = start_task(self._print_above())
-
-    async def _print_above(self) -> None:
-        while self._above:
-            pieces, self._above = self._above, []
-            await self._reader.above(partial(self._writer.write, pieces))
-        self._printing = None
-
-    async def printed(self) -> None:
-        if self._printing is not None:
-            await asyncio.wait([self._printing])
-
-    async def answered(self) -> None:
-        """Wait until no question is open."""
-        while self._asking is not None:
-            await asyncio.wait([self._asking])
-
-    async def aclose(self) -> None:
-        await cancel_and_wait([task for task in (self._asking, self._printing) if task is not None])
-        self._printing = None
-
-    # ------------------------------------------------------------------------------------------------------ View
+    # -------------------------------------------------------------------------------------- what the driver shows
 
     def show_opened(self, engine: Engine) -> None:
-        self._engine = engine
-        self.clear()
-
-    def clear(self) -> None:
-        engine = self._engine
-        if engine is None:
-            self._printer = Printer(verbose=self._verbose)
-        else:
-            self._printer = Printer(engine.title_of, verbose=self._verbose, aside=lambda: context_used(engine))
-
-    def show_sent(self, draft: Draft) -> str:
-        return ""  # the user has just typed it
-
-    def remove_sent(self, sent: Sequence[Sent]) -> None:
-        """Do nothing: printed lines cannot be removed."""
+        self._printer = Printer(engine.title_of, verbose=self._verbose, aside=lambda: context_used(engine))
 
     def show_started(self) -> None:
-        self._session.released.clear()
+        self.released.clear()
 
     def show(self, event: ev.Event) -> None:
         self.print(self._printer.show(event, self._now()))
@@ -278,20 +232,17 @@ class PrintedView:
             self.show(event)
 
     def note(self, text: str, level: str = "info") -> None:
-        self.print(self.format_note(text, level))
-
-    def format_note(self, text: str, level: str) -> list[Piece]:
-        return self._printer.note(text, level)
+        self.print(self._printer.note(text, level))
 
     def show_interrupted(self, steering: bool) -> None:
         held, self._held = self._held, []
         shown = self._printer.halt if steering else self._printer.interrupted
-        self._writer.write([*held, *shown(self._now())])
-        self._session.released.set()
+        self.write([*held, *shown(self._now())])
+        self.released.set()
 
     def show_settled(self) -> None:
         self._printer.settled()
-        self._session.released.set()
+        self.released.set()
 
     def show_queued(self, texts: list[str]) -> None:
         if len(texts) > self._queued:
@@ -299,20 +250,11 @@ class PrintedView:
         self._queued = len(texts)
 
     def take_due(self, draft: Draft) -> bool:
-        self._session.next.append(draft.text)
+        self.next.append(draft.text)
         return True
 
     def give_back(self, drafts: list[Draft]) -> None:
-        self._session.put_before(*(draft.text for draft in drafts))
-
-    def apply_settings(self, names: frozenset[str]) -> None:
-        """Do nothing: plain mode has no settings of its own that can change."""
-
-    def refresh_commands(self) -> None:
-        """Do nothing: the completer reads them each time."""
-
-    def refresh_status(self) -> None:
-        """Do nothing: there is no status line, and the prompt reads the mode each time."""
+        self.put_before(*(draft.text for draft in drafts))
 
     # --------------------------------------------------------------------------------------------------- questions
 
@@ -326,25 +268,22 @@ class PrintedView:
             await asyncio.wait([before])
         answer = None
         try:
-            answer = await answer_to(event, self._session)
+            answer = await answer_to(event, self)
         except QuitRequested:
-            self._session.left = True
+            self.left = True
         except Exception as problem:  # noqa: BLE001 -- a question that cannot be asked stops the work
-            self._session.note(f"The question could not be asked: {problem}", "error")
+            self.write_note(f"The question could not be asked: {problem}", "error")
         self._asked = ""
         if answer is not None and isinstance(event, ev.PermissionRequested):
             self._printer.seen(event.tool_use_id)
-        self._session.answer(event.request_id, answer)
+        self.driver.answer(event.request_id, answer)
 
     def _question_closed(self, asking: asyncio.Task[None]) -> None:
         if self._asking is asking:
             self._asking = None
             held, self._held = self._held, []
             # An open prompt is above the question now: printing paints it again below.
-            self.print(held or ([Gap()] if self._session.released.is_set() else []))
-
-    def show_waiting(self, count: int) -> None:
-        """Do nothing: the next question is printed when this one is answered."""
+            self.print(held or ([] if self.busy else [Gap()]))
 
     def withdraw(self, request_id: str) -> None:
         if self._asking is not None and self._asked == request_id:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,20 +20,17 @@ from agentcli.core.aio import start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.exit_cleanup import end_process
-from agentcli.interactive.completion.resources import MentionSource
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.completion import Completions
 from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.line_reader import PromptCancelled, QuitRequested, Reader
 from agentcli.plain.pieces import Gap, Piece, line, prose
-from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
+from agentcli.plain.terminal import Keyboard, Signals, columns, find_encoding, wants_colours
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
-    from agentcli.commands.base import Command
-    from agentcli.interactive.drafts.history import DraftStore, History
-    from agentcli.mcp.servers import McpServers
+    from agentcli.interactive.drafts import DraftStore, History
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
 
@@ -69,7 +66,7 @@ def run(start: PlainStart) -> int:
     with contextlib.nullcontext() if bare else keyboard.quiet(), asyncio.Runner() as runner:
         plain = Plain(start, keyboard, bare=bare)
         code = runner.run(plain.execute())
-        if plain.session.stuck:
+        if plain.session.driver.stuck:
             # A task that cannot be stopped: the runner would wait for it forever.
             keyboard.restore()
             end_process(code)
@@ -78,21 +75,20 @@ def run(start: PlainStart) -> int:
 
 class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
-        from agentcli.interactive.drafts.history import DraftStore, History, drafts_folder, history_path
-        from agentcli.plain.front_end import PlainFrontEnd
-        from agentcli.plain.model_connection import PlainModelConnection
+        from agentcli.interactive.drafts import DraftStore, History, drafts_folder, history_path
+        from agentcli.plain.front_end import PlainFrontEnd, PlainModelConnection
         from agentcli.plain.session import PlainSession
 
         self._start = start
         self._keyboard = keyboard
         self._bare = bare
-        self._sink: Sink = to_terminal(1, encoding())
+        self._sink: Sink = to_terminal(1, find_encoding())
         self.cwd = start.cwd
         self.state_dir = Paths.from_environ(start.environ).state_dir
         self.options: Options | None = None
         self._history: History = History(history_path(self.state_dir, start.cwd))
         self._drafts: DraftStore = DraftStore(drafts_folder(self.state_dir, start.cwd))
-        self._mentions = MentionSource(self._servers)
+        self._completions = Completions(lambda: self.session.engine, lambda: self._front_end)
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
         )
@@ -102,29 +98,23 @@ class Plain:
         self.session: PlainSession = PlainSession(self._reader, self._writer, verbose=start.verbose)
         self.model_connection = PlainModelConnection(self.session)
         self._front_end: PlainFrontEnd = PlainFrontEnd(self)
-        self._task: asyncio.Task[int] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._stopped_at = -TWICE_SECONDS
         self._warming: set[asyncio.Task[None]] = set()
 
     def _make_reader(self) -> Reader:
         if self._bare:
+            from agentcli.interactive.drafts import Draft
             from agentcli.plain.line_reader import LineReader
 
             return LineReader(self._sink, self._writer.taken, self._mode, lambda text: self._history.add(Draft(text)))
-        from agentcli.interactive.completion.sources import ServerCompletions
         from agentcli.plain.prompt_reader import PromptCompleter, PromptReader, SharedHistory
 
         return PromptReader(
             SharedHistory(self._history),
-            PromptCompleter(
-                self._mentions,
-                self._commands,
-                self._completions,
-                ServerCompletions(lambda: self.session.engine),
-            ),
+            PromptCompleter(self._completions),
             self._mode,
-            self._cycle_mode,
+            lambda: self.session.driver.cycle_mode(),  # noqa: PLW0108 -- the session is made with this reader
             self._keep_draft,
             environ=self._start.environ,
             cwd=self._start.cwd,
@@ -133,8 +123,9 @@ class Plain:
     # ------------------------------------------------------------------------------------------------- life cycle
 
     async def execute(self) -> int:
-        self._task = asyncio.current_task()
-        signals = Signals(self._reader.signalled, self._end, self._again, self._keyboard.restore)
+        task = asyncio.current_task()
+        assert task is not None
+        signals = Signals(self._reader.signalled, task.cancel, self._again, self._keyboard.restore)
         signals.install()
         try:
             await self._converse()
@@ -144,18 +135,16 @@ class Plain:
             if signals.exit_code is None:
                 raise
         finally:
-            farewell = await self._farewell()
+            from agentcli.interactive.wording import farewell
+
+            said = await farewell(self.session.engine) if self.session.engine is not None else ""
             await self._close()
             signals.remove()
         if signals.exit_code is not None:
             return signals.exit_code
-        if farewell:
-            self.session.note(farewell)
+        if said:
+            self.session.write_note(said)
         return 0
-
-    def _end(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     def _again(self) -> None:
         """Restore the terminal mode after a SIGCONT."""
@@ -169,21 +158,15 @@ class Plain:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
-        await self._mentions.aclose()
+        await self._completions.aclose()
         if self.session.draft:
             self._keep_draft(self.session.draft)
         await self._drafts.aclose()
         await self.session.close()
 
-    async def _farewell(self) -> str:
-        engine = self.session.engine
-        if engine is None:
-            return ""
-        from agentcli.interactive.wording import farewell
-
-        return await farewell(engine)
-
     async def _converse(self) -> None:
+        from agentcli.interactive.drafts import Draft
+
         await self._ask_for_trust()
         self._opening = start_task(self._open_first())
         if self._start.goes_on or self._start.pick_session:
@@ -206,7 +189,7 @@ class Plain:
                 await self.session.run(text)
 
     def _greet(self) -> None:
-        where = _shown_path(self.cwd, self._start.environ)
+        where = _show_path(self.cwd, self._start.environ)
         stop = "Ctrl+C stops" if self._bare else "Esc stops"
         self._writer.write(
             [
@@ -253,7 +236,7 @@ class Plain:
             if now - self._stopped_at < TWICE_SECONDS:
                 raise QuitRequested from None
             self._stopped_at = now
-            self.session.note("Ctrl+C again quits")
+            self.session.write_note("Ctrl+C again quits")
             return ""
 
     async def _read_prompt(self, draft: str) -> str:
@@ -275,6 +258,7 @@ class Plain:
     async def _can_be_answered(self, text: str) -> bool:
         """Connect a model first if none can be reached. False: there is still none, and `text` is kept for the next
         prompt."""
+        from agentcli.interactive.drafts import Draft
         from agentcli.interactive.submission import needs_model
 
         if not self.model_connection.is_unreachable or not needs_model(Draft(text), self.session.engine):
@@ -283,7 +267,7 @@ class Plain:
         try:
             await self.model_connection.open(self.options, waiting=True)
         except AgentError as error:
-            self.session.note(str(error), "error")
+            self.session.write_note(str(error), "error")
         if self.model_connection.is_unreachable:
             self.session.draft = text
             return False
@@ -302,7 +286,7 @@ class Plain:
                 if wanted := await pick_session(self._front_end):
                     options = another_session(options, wanted)
             except AgentError as error:
-                self.session.note(str(error))
+                self.session.write_note(str(error))
         await self._use(await self.model_connection.new_engine(options))
 
     async def open(self, options: Options) -> None:
@@ -311,10 +295,10 @@ class Plain:
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:
-        from agentcli.interactive.completion.sources import IndexedFiles
-        from agentcli.plain.model_connection import NOT_CONNECTED
+        from agentcli.interactive.completion import IndexedFiles
+        from agentcli.plain.front_end import NOT_CONNECTED
 
-        await self._mentions.use(IndexedFiles(engine.files.index))
+        await self._completions.use(IndexedFiles(engine.files.index))
 
         past: list[Piece] = []
         if engine.message_count:
@@ -324,7 +308,7 @@ class Plain:
         self.session.open(engine, past)
         self.model_connection.engine_changed()
         if self.model_connection.is_unreachable:
-            self.session.show_above([prose(NOT_CONNECTED, "warning", "! ", "warning")])
+            self.session.print([prose(NOT_CONNECTED, "warning", "! ", "warning")])
         await self.session.printed()
         warming = start_task(self._warm(engine))
         self._warming.add(warming)
@@ -340,6 +324,8 @@ class Plain:
 
     def _keep_draft(self, text: str) -> None:
         """Save the prompt's text, so that it survives any end of the program."""
+        from agentcli.interactive.drafts import Draft
+
         self._drafts.changed(lambda: Draft(text))
 
     async def copy(self, text: str) -> str:
@@ -350,35 +336,14 @@ class Plain:
         terminal = Terminal.from_environ(self._start.environ, sys.platform)
         return await copy(text, terminal, self._sink, (self._start.cwd,))
 
-    def _servers(self) -> McpServers | None:
-        engine = self.session.engine
-        return engine.session.mcp if engine is not None else None
-
-    def _commands(self, typed: str) -> Sequence[Command]:
-        from agentcli.interactive.completion.sources import registered_commands
-
-        return registered_commands(typed, self.session.engine)
-
-    def _completions(self, command: str) -> list[tuple[str, str]]:
-        from agentcli.commands.registry import completions
-
-        return completions(command, self.session.engine, self._front_end)
-
     def _mode(self) -> str:
         """Text shown before the prompt: the permission mode, unless it is the default."""
         engine = self.session.engine
         label = "default" if engine is None else engine.permissions.mode.label
         return "" if label == "default" else label
 
-    def _cycle_mode(self) -> None:
-        from agentcli.interactive.modes import next_mode
 
-        engine = self.session.engine
-        if engine is not None:
-            engine.permissions.set_mode(next_mode(engine))
-
-
-def _shown_path(path: Path, environ: Mapping[str, str]) -> str:
+def _show_path(path: Path, environ: Mapping[str, str]) -> str:
     from agentcli.core.text.plaintext import visible_text
 
     home, text = environ.get("HOME", ""), str(path)

@@ -39,7 +39,7 @@ def columns(descriptor: int = 1) -> int:
         return 80
 
 
-def encoding() -> str:
+def find_encoding() -> str:
     """The terminal's encoding as Python derives it from the locale, where C means UTF-8 as well."""
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
@@ -93,7 +93,7 @@ class Signals:
     def __init__(
         self,
         interrupt: Callable[[], None],
-        end: Callable[[], None],
+        end: Callable[[], object],
         again: Callable[[], None],
         restore: Callable[[], None],
     ) -> None:

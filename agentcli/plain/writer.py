@@ -169,10 +169,10 @@ class ColourWriter(Writer):
 
     def _lines(self, piece: TextLine) -> str:
         self._gap = not any(text for text, _look in piece.runs)
-        runs = self._laid_out(piece) if piece.prose else piece.runs
+        runs = self._lay_out(piece) if piece.prose else piece.runs
         return "".join(self._dress(text, look) for text, look in runs) + "\n"
 
-    def _laid_out(self, piece: TextLine) -> TextRuns:
+    def _lay_out(self, piece: TextLine) -> TextRuns:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrap_sentences(text, max(MIN_WIDTH, self._width()), indent), look))

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.files.access import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.plugins.loader import (
     LoadedPlugin,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.files.access import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.plugin import Plugin
@@ -189,7 +189,7 @@ def load_file(source: PluginSource, data: bytes, loading: Loading) -> LoadedPlug
         return _plugin_of(module)
 
     linecache.checkcache(str(source.path))
-    return _bounded(source, work, loading)
+    return _load_bounded(source, work, loading)
 
 
 def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> LoadedPlugin:
@@ -199,7 +199,7 @@ def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> Load
         found = entry.load()
         return found if isinstance(found, Plugin) else _plugin_of(found)
 
-    return _bounded(source, work, loading)
+    return _load_bounded(source, work, loading)
 
 
 def entry_points() -> list[tuple[PluginSource, Any]]:
@@ -242,7 +242,7 @@ def _plugin_of(module: object) -> Plugin:
     return found
 
 
-def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> LoadedPlugin:
+def _load_bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> LoadedPlugin:
     def checked() -> Plugin:
         plugin = work()
         loading.check(plugin)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, overload
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Span = str | tuple[str, str]

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from sys import intern
 from typing import Any, Literal
 
-from agentcli.core.files.bounded_read import DEEPEST_INPUT, is_too_deep, parse_json
+from agentcli.core.files.access import MAX_INPUT_DEPTH, is_too_deep, parse_json
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import (
@@ -215,12 +215,12 @@ class Accumulator:
             signature = "".join(block.signature) or str(block.data.get("signature") or "")
             value = ThinkingBlock(_sendable(text), signature)
         else:
-            value = UnknownBlock(_unknown_data(block, text))
+            value = UnknownBlock(_read_unknown(block, text))
         return Closed(index, value)
 
     def _close_tool(self, index: int, block: _OpenBlock, text: str) -> Closed:
         given = block.data.get("input")
-        if given and is_too_deep(given, deepest=DEEPEST_INPUT):
+        if given and is_too_deep(given, deepest=MAX_INPUT_DEPTH):
             given, text = None, text or "{…}"
         value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
         known = ("type", "id", "name", "input")
@@ -247,7 +247,7 @@ class Accumulator:
 def parse_input(text: str) -> tuple[Json, str | None]:
     """Parse the JSON input of a tool call: (input, None), or ({}, the text) if it is not a JSON object."""
     try:
-        value = parse_json(text, deepest=DEEPEST_INPUT)
+        value = parse_json(text, deepest=MAX_INPUT_DEPTH)
     except ValueError:
         return {}, clean_text(text)
     if not isinstance(value, dict):
@@ -275,7 +275,7 @@ def _sendable(text: str) -> str:
     return clean_text(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
-def _unknown_data(block: _OpenBlock, text: str) -> Json:
+def _read_unknown(block: _OpenBlock, text: str) -> Json:
     data = dict(block.data)
     if text:
         if block.kind.endswith("tool_use"):

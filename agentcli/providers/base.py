@@ -19,11 +19,11 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Literal, Protocol
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.append_only import AppendOnly
+from agentcli.core.aio import AbortSignal
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json
+from agentcli.core.space_saving import AppendOnly
 from agentcli.core.usage import Usage
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
@@ -39,7 +39,7 @@ class Thinking:
 
 @frozen
 class Request:
-    """A request in terms of the conversation; `requests/body.py` adapts it to the model."""
+    """A request in terms of the conversation; `body.py` adapts it to the model."""
 
     model: str
     messages: tuple[Json, ...]

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import token_count
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
 
@@ -151,8 +151,6 @@ class Catalog:
         self._overrides = dict(overrides or {})
         self._listed: dict[str, tuple[int, int]] = {}
         """Context windows and output caps that the endpoint reported."""
-        self._found: dict[str, ModelInfo] = {}
-        """Cache of entries by the requested name: the loop looks one up some twenty times a turn."""
 
     def resolve(self, model: str) -> str:
         """The id of an alias, without `[1m]`; any other name unchanged."""
@@ -178,12 +176,6 @@ class Catalog:
 
     def get(self, model: str) -> ModelInfo:
         """The entry of a model or alias. Its `id` is the name to send."""
-        info = self._found.get(model)
-        if info is None:
-            info = self._found[model] = self._look_up(model)
-        return info
-
-    def _look_up(self, model: str) -> ModelInfo:
         name = self.resolve(model)
         found = _BY_ID.get(name) or _BY_ID.get(_SUFFIX.sub("", _PREFIX.sub("", name)))
         limits = self._listed.get(name, (UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT))
@@ -200,13 +192,12 @@ class Catalog:
     def note_listed(self, model: str, window: int, max_output: int | None = None) -> None:
         """Record the limits an endpoint reports for an unknown model. Half of a small window stays free for input."""
         self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
-        self._found.clear()
 
     def fast_ids(self) -> list[str]:
         """Models with a fast mode."""
-        return [name for name in self.known_ids() if self.get(name).fast_price is not None]
+        return [name for name in self.list_ids() if self.get(name).fast_price is not None]
 
-    def known_ids(self) -> tuple[str, ...]:
+    def list_ids(self) -> tuple[str, ...]:
         return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))
 
 

@@ -19,7 +19,7 @@ from agentcli.config.credentials import StoredKey
 from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.own_programs import run_helper
-from agentcli.core.text.format import elapsed
+from agentcli.core.text.format import format_elapsed
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
@@ -62,7 +62,7 @@ class KeyHelper:
                 self._command, environ=self._environ, working_dirs=self._working_dirs, seconds=self._timeout
             )
         except TimeoutError:
-            span = elapsed(self._timeout)
+            span = format_elapsed(self._timeout)
             raise CredentialError(f"The key helper printed no key within {span}. {_RUN_IT_YOURSELF}") from None
         except OSError as error:
             raise CredentialError(f"Cannot start the key helper: {error}. Check `apiKeyHelper`.") from None
@@ -188,12 +188,12 @@ def normal_base_url(url: str) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         # Never print the text if it may be a key.
-        said = "looks like a key" if url.startswith("sk-") else f"{shown_url(url)!r} is not a URL"
+        said = "looks like a key" if url.startswith("sk-") else f"{show_url(url)!r} is not a URL"
         raise UsageError(f"The base URL {said}. It must look like http://localhost:8080 or https://host.")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def shown_url(url: str) -> str:
+def show_url(url: str) -> str:
     """An address for display, without its user name and password."""
     before, slashes, rest = url.partition("//") if "//" in url else ("", "", url)
     netloc, slash, path = rest.partition("/")

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.text.format import elapsed
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.format import format_elapsed
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.providers.base import Failure, FailureKind
-from agentcli.providers.retry import retry_after_seconds
 
 DETAIL_LIMIT = 2000
 
@@ -50,10 +50,7 @@ class Endpoint:
 class ErrorResponse:
     status: int
     headers: Mapping[str, str]
-    """Header names are in lower case."""
     body: str
-    now: str
-    """Current time (ISO 8601), for a retry-after given as a date."""
 
 
 _TOO_LONG = lazy_pattern(
@@ -72,18 +69,13 @@ _MODEL = lazy_pattern(r"\bmodel\b", re.IGNORECASE)
 
 def from_response(answer: ErrorResponse, where: Endpoint) -> Failure:
     error_type, said, request_id = _read_body(answer.body)
-    failure = _classify(answer.status, error_type, said, where)
-    retryable = failure.retryable
-    should = answer.headers.get("x-should-retry", "").strip().lower()
-    if should in ("true", "false"):
-        retryable = should == "true"
-    return replace(
-        failure,
-        retryable=retryable,
-        retry_after=retry_after_seconds(answer.headers, answer.now),
-        request_id=answer.headers.get("request-id") or request_id,
-        message=_with_request_id(failure, answer.headers.get("request-id") or request_id),
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    failure = _with_request_id(
+        _classify(answer.status, error_type, said, where), headers.get("request-id") or request_id
     )
+    should = headers.get("x-should-retry", "").strip().lower()
+    retryable = should == "true" if should in ("true", "false") else failure.retryable
+    return replace(failure, retryable=retryable, retry_after=retry_after_seconds(headers, datetime.now(UTC)))
 
 
 def from_error_event(event: Json, where: Endpoint) -> Failure:
@@ -93,14 +85,13 @@ def from_error_event(event: Json, where: Endpoint) -> Failure:
     error_type = str(error.get("type") or "api_error")
     status = STATUS_OF_TYPE.get(error_type, 500)
     failure = _classify(status, error_type, str(error.get("message") or ""), where)
-    request_id = str(event.get("request_id") or "")
-    return replace(failure, request_id=request_id, message=_with_request_id(failure, request_id))
+    return _with_request_id(failure, str(event.get("request_id") or ""))
 
 
-def _with_request_id(failure: Failure, request_id: str) -> str:
-    if request_id and failure.kind in (FailureKind.INVALID_REQUEST, FailureKind.SERVER):
-        return f"{failure.message} (request id {request_id})"
-    return failure.message
+def _with_request_id(failure: Failure, request_id: str) -> Failure:
+    is_shown = request_id and failure.kind in (FailureKind.INVALID_REQUEST, FailureKind.SERVER)
+    message = f"{failure.message} (request id {request_id})" if is_shown else failure.message
+    return replace(failure, request_id=request_id, message=message)
 
 
 def _read_body(body: str) -> tuple[str, str, str]:
@@ -290,18 +281,18 @@ def not_a_stream(kind: str, where: Endpoint) -> Failure:
     return Failure(FailureKind.UNSUPPORTED, what, status=200)
 
 
-def stalled(seconds: float) -> Failure:
+def make_stalled(seconds: float) -> Failure:
     return Failure(
-        FailureKind.TIMEOUT, f"No data from the API for {elapsed(seconds)}.", retryable=True, detail="stalled"
+        FailureKind.TIMEOUT, f"No data from the API for {format_elapsed(seconds)}.", retryable=True, detail="stalled"
     )
 
 
 def no_content(seconds: float) -> Failure:
-    message = f"The API sent no content for {elapsed(seconds)}. Try again, or use another model."
+    message = f"The API sent no content for {format_elapsed(seconds)}. Try again, or use another model."
     return Failure(FailureKind.TIMEOUT, message, detail="deadline")
 
 
-def aborted() -> Failure:
+def make_aborted() -> Failure:
     return Failure(FailureKind.ABORTED, "Stopped.")
 
 
@@ -320,5 +311,43 @@ def is_worth_fallback(failure: Failure) -> bool:
     return waited_in_vain or (failure.retryable and failure.kind is not FailureKind.CONNECTION)
 
 
-def header_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {name.lower(): value for name, value in pairs}
+def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+    """The requested wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+
+    `headers` has lower-case names. A date is compared with the server's `date` header if there is one, so that a wrong
+    clock does not matter; `now` is for servers without it.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(milliseconds / 1000, 0.0)
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    seconds = _number(value)
+    if seconds is not None:
+        return max(seconds, 0.0)
+    due = _http_date(value)
+    if due is None:
+        return None
+    reference = _http_date(headers.get("date", "")) or now
+    return max((due - reference).total_seconds(), 0.0)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and abs(value) < 1e9 else None
+
+
+def _http_date(text: str) -> datetime | None:
+    if not text:
+        return None
+    from email.utils import parsedate_to_datetime  # imported here because it takes 10 ms and few servers send a date
+
+    try:
+        value = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -15,7 +15,7 @@ from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.text.format import elapsed
+from agentcli.core.text.format import format_elapsed
 from agentcli.providers.catalog import SMALL_MODEL, Catalog
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
@@ -23,7 +23,7 @@ from agentcli.providers.failures import Endpoint, from_exception
 SECONDS = 15.0
 LOOKUP_SECONDS = 2.0
 MAX_ANSWER = 4 * 1024 * 1024
-_ABSENT = (404, 405, 501)
+ABSENT = (404, 405, 501)
 _REFUSED = (401, 403)
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length")
 """Field names used by servers. The last one is the model's capability, not the server's, so it comes last."""
@@ -31,7 +31,7 @@ _OUTPUT = "max_tokens"
 _PLAUSIBLE = range(1_024, 100_000_001)
 
 
-async def _request(credentials: Credentials, path: str, body: Json | None = None, max_bytes: int = 0) -> Any:
+async def request_json(credentials: Credentials, path: str, body: Json | None = None, max_bytes: int = 0) -> Any:
     """Send one small request. Returns its status, and the JSON of a successful answer of up to `max_bytes`; without
     `max_bytes` the body is not read, as it may not end. Raises ValueError, `CredentialError` and network errors."""
     from agentcli.providers.transports.wire import API_VERSION, fetch
@@ -50,11 +50,11 @@ def _problem(error: Exception, credentials: Credentials, seconds: float) -> str:
     if isinstance(error, CredentialError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return f"{credentials.host} did not answer within {elapsed(seconds)}."
+        return f"{credentials.host} did not answer within {format_elapsed(seconds)}."
     return from_exception(error, Endpoint(credentials.host)).message
 
 
-def _request_errors() -> tuple[type[Exception], ...]:
+def request_errors() -> tuple[type[Exception], ...]:
     from agentcli.providers.transports.wire import network_errors
 
     return (*network_errors(), TimeoutError, CredentialError)
@@ -80,19 +80,20 @@ class Listing:
     @property
     def is_absent(self) -> bool:
         """Whether the server answers but has no model list."""
-        return self.status in _ABSENT or (self.status == 200 and not self.models)
+        return self.status in ABSENT or (self.status == 200 and not self.models)
 
 
 async def list_models(credentials: Credentials, seconds: float = SECONDS) -> Listing:
     """Request the model list. Never raises."""
     try:
         async with asyncio.timeout(seconds):
-            status, answer = await _request(credentials, "models?limit=1000", max_bytes=MAX_ANSWER)
+            status, answer = await request_json(credentials, "models?limit=1000", max_bytes=MAX_ANSWER)
         rows = answer.get("data") if status == 200 else ()
-        return Listing(status, tuple(str(row["id"]) for row in rows or ()))
-    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        names = (row.get("id") for row in rows or () if isinstance(row, dict))
+        return Listing(status, tuple(name for name in names if isinstance(name, str)))
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return Listing(200)  # the answer is not a model list of the API
-    except _request_errors() as error:
+    except request_errors() as error:
         return Listing(problem=_problem(error, credentials, seconds))
 
 
@@ -115,13 +116,13 @@ async def check_key(credentials: Credentials, seconds: float = SECONDS) -> KeyCh
     raises."""
     try:
         async with asyncio.timeout(seconds):
-            status, _none = await _request(credentials, "models?limit=1")
-            if status in _ABSENT:
+            status, _none = await request_json(credentials, "models?limit=1")
+            if status in ABSENT:
                 body = {"model": SMALL_MODEL, "messages": [{"role": "user", "content": "hi"}]}
-                status, _none = await _request(credentials, "messages/count_tokens", body)
+                status, _none = await request_json(credentials, "messages/count_tokens", body)
     except CredentialError as error:
         return KeyCheck("refused", str(error))
-    except _request_errors() as error:
+    except request_errors() as error:
         return KeyCheck("unreachable", _problem(error, credentials, seconds))
     return _judge(status, credentials.host)
 
@@ -129,7 +130,7 @@ async def check_key(credentials: Credentials, seconds: float = SECONDS) -> KeyCh
 def _judge(status: int, host: str) -> KeyCheck:
     if status in _REFUSED:
         return KeyCheck("refused", f"{host} does not accept this key ({status}).")
-    if status in _ABSENT:
+    if status in ABSENT:
         return KeyCheck("unclear", f"{host} does not support key checks.")
     if 300 <= status < 400:
         return KeyCheck("unreachable", f"{host} redirects to another address ({status}). Check the address.")
@@ -180,7 +181,7 @@ class ContextWindows:
             self._catalog.note_listed(model, found.window, found.max_output)
 
 
-def listing_at(credentials: Credentials, seconds: float = LOOKUP_SECONDS) -> ListModel:
+def look_up_at(credentials: Credentials, seconds: float = LOOKUP_SECONDS) -> ListModel:
     """A lookup function for this address; it returns None without a usable answer in time. Never raises."""
 
     async def find_limits(model: str) -> Listed | None:
@@ -189,18 +190,18 @@ def listing_at(credentials: Credentials, seconds: float = LOOKUP_SECONDS) -> Lis
                 return limits_in(await _entry(credentials, model))
         except (ValueError, RecursionError):
             return None
-        except _request_errors():
+        except request_errors():
             return None
 
     return find_limits
 
 
 async def _entry(credentials: Credentials, model: str) -> object:
-    status, entry = await _request(credentials, f"models/{quote(model, safe='')}", max_bytes=MAX_ANSWER)
-    if status not in _ABSENT:
+    status, entry = await request_json(credentials, f"models/{quote(model, safe='')}", max_bytes=MAX_ANSWER)
+    if status not in ABSENT:
         return entry
     # Servers without an entry per model may list all models.
-    _status, entries = await _request(credentials, "models", max_bytes=MAX_ANSWER)
+    _status, entries = await request_json(credentials, "models", max_bytes=MAX_ANSWER)
     found = entries.get("data") if isinstance(entries, Mapping) else None
     listed = found if isinstance(found, list) else []
     return next((each for each in listed if isinstance(each, Mapping) and each.get("id") == model), None)

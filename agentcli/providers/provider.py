@@ -1,6 +1,6 @@
 """The provider, independent of the transport: sends requests, reads replies, retries and falls back.
 
-Building a reply is in `accumulate.py`, classifying failures in `failures.py`, wait times in `retry.py`. Nothing here
+Building a reply is in `accumulate.py`, classifying failures in `failures.py`. Nothing here
 knows HTTP.
 """
 
@@ -14,14 +14,13 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.append_only import RunningValue
-from agentcli.core.files.bounded_read import is_too_deep
-from agentcli.core.frozen import slotted
+from agentcli.core.aio import AbortSignal, cancel_and_wait, start_task
+from agentcli.core.files.access import is_too_deep
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
-from agentcli.core.text.format import elapsed, token_count
+from agentcli.core.space_saving import RunningValue
+from agentcli.core.text.format import format_elapsed, token_count
 from agentcli.providers.accumulate import Accumulator, StreamError
 from agentcli.providers.base import (
     Broken,
@@ -38,18 +37,25 @@ from agentcli.providers.base import (
     TransportFailure,
     Waiting,
 )
-from agentcli.providers.catalog import Catalog
-from agentcli.providers.failures import aborted, broken, internal, is_stall, is_worth_fallback, no_content, stalled
-from agentcli.providers.requests.body import (
+from agentcli.providers.body import (
     REQUESTED_FEATURES,
     Feature,
-    blamed_feature,
     build_body,
-    dropped_message,
+    describe_dropped,
+    find_blamed_feature,
     output_cap,
     output_room,
 )
-from agentcli.providers.retry import RetryPolicy, Timeouts
+from agentcli.providers.catalog import Catalog
+from agentcli.providers.failures import (
+    broken,
+    internal,
+    is_stall,
+    is_worth_fallback,
+    make_aborted,
+    make_stalled,
+    no_content,
+)
 
 if TYPE_CHECKING:
     from agentcli.providers.listing import ContextWindows
@@ -58,6 +64,45 @@ MAX_UNREAD = 256
 """Events that are read ahead of the consumer."""
 DRAIN_SECONDS = 0.05
 """Seconds to wait for the last bytes of a finished reply, so that the connection can be reused."""
+
+
+@frozen
+class RetryPolicy:
+    max_retries: int = 10
+    max_stalls: int = 3
+    """Maximum retries of stalled streams: fewer, because each has already cost `Timeouts.idle_timeout`."""
+    base_delay: float = 0.5
+    max_delay: float = 32.0
+    jitter: float = 0.25
+    max_retry_after: float = 60.0
+    """Seconds. If the server asks for a longer wait, the request fails and reports it."""
+    overloads_before_fallback: int = 3
+    overload_cooldown: float = 300.0
+    """Seconds during which an overloaded model is skipped after a fallback has taken over."""
+    breaks_before_fallback: int = 1
+    """Number of cut-off replies after which the fallback model is used, if there is one."""
+
+    def backoff(self, retry: int, chance: float) -> float:
+        """Seconds before retry number `retry` (from 1); `chance` in [0, 1) adds jitter in both directions."""
+        delay = min(self.base_delay * 2.0 ** min(retry - 1, 30), self.max_delay)
+        return delay * (1 + self.jitter * (2 * chance - 1))
+
+    def wait(self, retry: int, retry_after: float | None, chance: float) -> float | None:
+        """Seconds before retry number `retry`, never less than the server asks for; None if it asks for too much."""
+        if retry_after is None or retry_after <= 0:
+            return self.backoff(retry, chance)
+        if retry_after > self.max_retry_after:
+            return None
+        return retry_after + chance * min(1.0, 0.1 * retry_after)
+
+
+@frozen
+class Timeouts:
+    """Timeouts for a silent server, in seconds. Pings reset the first two, not the last."""
+
+    quiet_after: float = 30.0
+    idle_timeout: float = 90.0
+    content_deadline: float = 600.0
 
 
 class Attempt:
@@ -92,7 +137,7 @@ class Attempt:
         elif not self._reader.done():
             item = await self._items.get()
         if self._signal.aborted:
-            raise TransportFailure(aborted())
+            raise TransportFailure(make_aborted())
         if item is None and self._failure is not None:
             raise TransportFailure(self._failure)
         return item
@@ -133,7 +178,7 @@ class Attempt:
             self._last_data = self._last_content = now
         idle, deadline = self._last_data + limits.idle_timeout, self._last_content + limits.content_deadline
         if now >= min(idle, deadline):
-            self._failure = stalled(limits.idle_timeout) if now >= idle else no_content(limits.content_deadline)
+            self._failure = make_stalled(limits.idle_timeout) if now >= idle else no_content(limits.content_deadline)
             self._reader.cancel()
             return
         quiet = self._last_data + limits.quiet_after
@@ -227,7 +272,7 @@ class MessagesProvider:
             taken = partial(self._tool_ids.of, request.append_only)
             reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
             if signal.aborted:
-                failure = aborted()
+                failure = make_aborted()
             else:
                 attempt = Attempt(self._transport.events(body, betas, signal), self._timeouts, signal)
                 try:
@@ -253,7 +298,7 @@ class MessagesProvider:
             if isinstance(step, Failed):
                 return
             if isinstance(step, Waiting) and not await signal.sleep(step.seconds):
-                yield Failed(aborted(), model=progress.model)
+                yield Failed(make_aborted(), model=progress.model)
                 return
 
     def _new_progress(self, request: Request) -> _RequestProgress:
@@ -280,8 +325,10 @@ class MessagesProvider:
             if await self._transport.renew():
                 return None
         if failure.status in (400, 403, 422) and not reply.started:
-            dropped = self._lower_output(progress, failure, body) or self._learn(progress.model, failure, body)
-            if dropped is not None:
+            if (room := output_room(failure.detail, body)) is not None:
+                progress.max_tokens = room
+                return _limited(f"The context has room for only {token_count(room)} more tokens")
+            if (dropped := self._learn(progress.model, failure, body)) is not None:
                 return dropped
         policy, given_up = self._policy, failure
         if failure.retryable:
@@ -309,32 +356,22 @@ class MessagesProvider:
         old = progress.fall_back()
         return FellBack(old, progress.model, failure.message)
 
-    def _lower_output(self, progress: _RequestProgress, failure: Failure, body: Json) -> Dropped | None:
-        """Lower the output limit to the room in the context, for this request only."""
-        room = output_room(failure.detail, body)
-        if room is None:
-            return None
-        progress.max_tokens = room
-        text = f"The context has room for only {token_count(room)} more tokens; the reply is limited to that."
-        return Dropped("max_tokens", text)
-
     def _learn(self, model: str, failure: Failure, body: Json) -> Dropped | None:
         """Remember a feature or limit that the endpoint refused and that can be omitted. Each is dropped only once."""
         learned = self._learned.setdefault(model, _Learned())
         cap = output_cap(failure.detail, body)
         if cap is not None:
             learned.max_output = cap
-            text = f"{model} writes at most {token_count(cap)} tokens per reply; the reply is limited to that."
-            return Dropped("max_tokens", text)
+            return _limited(f"{model} writes at most {token_count(cap)} tokens per reply")
         if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED, FailureKind.PERMISSION):
             return None
-        feature = blamed_feature(failure.detail, body)
+        feature = find_blamed_feature(failure.detail, body)
         if feature is None or feature in learned.dropped:
             return None
         if failure.kind is FailureKind.PERMISSION and feature not in REQUESTED_FEATURES:
             return None  # Only these are granted to some accounts and not to others.
         learned.dropped.add(feature)
-        return Dropped(feature.value, dropped_message(feature), model, requested=feature in REQUESTED_FEATURES)
+        return Dropped(feature.value, describe_dropped(feature), model, requested=feature in REQUESTED_FEATURES)
 
 
 def _events_of(item: Json | None, reply: Accumulator, request: Request) -> Iterator[ModelEvent]:
@@ -351,6 +388,10 @@ def _with_tool_ids(ids: set[str], message: Json) -> set[str]:
     return ids
 
 
+def _limited(reason: str) -> Dropped:
+    return Dropped("max_tokens", f"{reason}; the reply is limited to that.")
+
+
 def _give_up(failure: Failure, retries: int) -> Failure:
     if not retries:
         return failure
@@ -360,5 +401,5 @@ def _give_up(failure: Failure, retries: int) -> Failure:
 
 def _too_long_to_wait(failure: Failure) -> Failure:
     seconds = failure.retry_after or 0
-    text = f"The server asks to wait {elapsed(seconds)}. Then send the prompt again."
+    text = f"The server asks to wait {format_elapsed(seconds)}. Then send the prompt again."
     return replace(failure, message=f"{failure.message} {text}")

@@ -31,9 +31,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.errors import UsageError
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.base import Transport, TransportFailure
@@ -96,8 +96,8 @@ class ScriptedReply:
             body = json.dumps(
                 {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
             )
-        headers = {str(name).lower(): str(value) for name, value in (self.error.get("headers") or {}).items()}
-        return ErrorResponse(status, headers, body, now="1970-01-01T00:00:00+00:00")
+        headers = {str(name): str(value) for name, value in (self.error.get("headers") or {}).items()}
+        return ErrorResponse(status, headers, body)
 
     def operations(self, number: int, model: str) -> Iterator[Operation]:
         """The reply as API events; `number` (of the request) makes its ids unique."""

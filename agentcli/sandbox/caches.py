@@ -12,11 +12,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.plan import SandboxRules
 from agentcli.sandbox.quarantine.protected import outermost, repositories
-from agentcli.shell.paths import Resolved
+from agentcli.shell.paths import real_path
 
 _VARIABLES = {
     "PIP_CACHE_DIR": "pip",
@@ -71,8 +71,8 @@ class CacheFolders:
     """`~/.cache`, which a separate folder replaces for commands; None: commands see the real one."""
 
     @classmethod
-    def find(cls, rules: SandboxRules, resolved: Resolved) -> CacheFolders:
-        return cls(cache_folder(rules), _home_cache(rules, resolved))
+    def find(cls, rules: SandboxRules) -> CacheFolders:
+        return cls(cache_folder(rules), _home_cache(rules))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables that point tools to the folder."""
@@ -83,12 +83,12 @@ class CacheFolders:
             found["XDG_CACHE_HOME"] = f"{self.own}/home"
         return found
 
-    def mounts(self, resolved: Resolved) -> list[str]:
+    def mounts(self) -> list[str]:
         """Arguments that mount a writable folder over `~/.cache`, with the needed parts of the user's own."""
         if self.own is None or self.covered is None:
             return []
         # Beside the cache, not in it: a command could replace anything in it by a link.
-        folder = resolved[f"{self.own}-home"]
+        folder = real_path(f"{self.own}-home")
         if not os.path.isdir(folder):  # noqa: PTH112
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         made = ["--bind", folder, self.covered]
@@ -98,17 +98,17 @@ class CacheFolders:
             if not os.access(needed, os.F_OK) or not os.path.isdir(needed):  # noqa: PTH112
                 continue
             # Bubblewrap would follow a link that a command left there, and create the link's target.
-            if resolved[f"{folder}/{name}"] == f"{folder}/{name}":
+            if real_path(f"{folder}/{name}") == f"{folder}/{name}":
                 made += ["--ro-bind", needed, needed]
         return made
 
 
-def _home_cache(rules: SandboxRules, resolved: Resolved) -> str | None:
+def _home_cache(rules: SandboxRules) -> str | None:
     """`~/.cache`, resolved, if it is a folder that commands cannot write to anyway; otherwise None."""
     home = str(rules.home)
     if rules.home is None or is_below(home, map(str, rules.working_dirs)):
         return None
-    own = resolved[f"{home}/.cache"]
+    own = real_path(f"{home}/.cache")
     if own == home or not is_below(own, (home,)) or not os.path.isdir(own):  # noqa: PTH112 - before every command
         return None
     return None if is_below(own, map(str, (*rules.working_dirs, *rules.allow_write, *rules.allow_read))) else own

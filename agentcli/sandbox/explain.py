@@ -83,7 +83,7 @@ def names_missing_network(output: str) -> bool:
 
 def explain(output: str, refusals: Refusals) -> str | None:
     text = output[-_MAX_TEXT:]
-    for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _hidden):
+    for guess in (_find_tracked, _write, _secret, _net, _helper, _privilege, _hidden):
         sentence = guess(text, refusals)
         if sentence is not None:
             return f"Sandbox: {sentence}"
@@ -126,7 +126,7 @@ def _write(text: str, refusals: Refusals) -> str | None:
     )
 
 
-def _tracked(text: str, refusals: Refusals) -> str | None:
+def _find_tracked(text: str, refusals: Refusals) -> str | None:
     """A path from git's error message, which is relative to the repository's root."""
     for found in _NOT_ADDED.finditer(text):
         if any(str(mask).endswith(f"/{found[1]}") for mask in refusals.masked):
@@ -148,11 +148,11 @@ def _secret(text: str, refusals: Refusals) -> str | None:
             )
         for path in _paths(line, refusals):
             if any(Path(path).is_relative_to(mask) for mask in refusals.masked):
-                return _masked(path)
+                return _explain_masked(path)
     return None
 
 
-def _masked(path: str) -> str:
+def _explain_masked(path: str) -> str:
     return (
         f"{plain_line(path, 200)} is kept from commands because it holds secrets or a rule denies reading it. The user "
         "can open it with the setting sandbox.allowRead."
@@ -212,7 +212,7 @@ def _hidden(text: str, refusals: Refusals) -> str | None:
                 continue
             shown = plain_line(path, 200)
             if masked:
-                return _masked(path)
+                return _explain_masked(path)
             if path.startswith(("/run/", "/var/run/")):
                 return f"{shown} exists but is hidden from commands: services there act outside of the sandbox."
             return (

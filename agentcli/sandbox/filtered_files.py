@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 
 _MAX_BYTES = 262_144
@@ -37,7 +37,7 @@ _SECTION = lazy_pattern(r"\s*\[")
 _GIT_SECRETS = lazy_pattern(r"(?i)^(?:helper|extraheader|askpass|sslkey|cookiefile|smtppass|proxy)$")
 
 
-def filtered_lines(text: str) -> str | None:
+def filter_lines(text: str) -> str | None:
     """Filter INI, properties, TOML, YAML and npmrc: one entry per line, continued on lines that are indented deeper."""
     kept: list[str] = []
     dropped_at: int | None = None
@@ -78,7 +78,7 @@ def _clean_line(line: str) -> str | None:
     return None if is_random(value.strip("\"', ")) else cleaned
 
 
-def filtered_git(text: str) -> str | None:
+def filter_git(text: str) -> str | None:
     """Filter git's configuration; also removes credential helpers, which cannot work in the sandbox."""
     kept = []
     for line in text.splitlines():
@@ -87,10 +87,10 @@ def filtered_git(text: str) -> str | None:
             kept.append(line)
         elif line.endswith("\\"):
             return None
-    return filtered_lines("\n".join(kept))
+    return filter_lines("\n".join(kept))
 
 
-def filtered_json(text: str) -> str | None:
+def filter_json(text: str) -> str | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ def _clean_text(text: str) -> str | None:
     return None if cleaned is None or holds_secret(cleaned) or is_random(cleaned) else cleaned
 
 
-def filtered_xml(text: str) -> str | None:
+def filter_xml(text: str) -> str | None:
     """Filter XML of Maven and NuGet: remove the elements that hold accounts."""
     if "<!" in _XML_COMMENT.sub("", text) or not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
@@ -139,28 +139,17 @@ def no_object(_text: str) -> str | None:
 
 Filter = Callable[[str], str | None]
 
+_LINES = (
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".pip/pip.conf", ".config/pip/pip.conf", ".config/uv/uv.toml"),
+    *(".condarc", ".bunfig.toml", ".config/nix/nix.conf", ".cargo/config.toml", ".cargo/config"),
+    ".gradle/gradle.properties",
+)
 FILTERS: Mapping[str, Filter] = {
-    ".npmrc": filtered_lines,
-    ".yarnrc": filtered_lines,
-    ".yarnrc.yml": filtered_lines,
-    ".pypirc": filtered_lines,
-    ".pip/pip.conf": filtered_lines,
-    ".config/pip/pip.conf": filtered_lines,
-    ".config/uv/uv.toml": filtered_lines,
-    ".condarc": filtered_lines,
-    ".bunfig.toml": filtered_lines,
-    ".config/nix/nix.conf": filtered_lines,
-    ".cargo/config.toml": filtered_lines,
-    ".cargo/config": filtered_lines,
-    ".gradle/gradle.properties": filtered_lines,
-    ".gitconfig": filtered_git,
-    ".config/git/config": filtered_git,
-    ".m2/settings.xml": filtered_xml,
-    ".nuget/NuGet/NuGet.Config": filtered_xml,
-    ".config/NuGet/NuGet.Config": filtered_xml,
-    ".docker/config.json": filtered_json,
-    ".composer/auth.json": no_object,
-    ".config/composer/auth.json": no_object,
+    **dict.fromkeys(_LINES, filter_lines),
+    **dict.fromkeys((".gitconfig", ".config/git/config"), filter_git),
+    **dict.fromkeys((".m2/settings.xml", ".nuget/NuGet/NuGet.Config", ".config/NuGet/NuGet.Config"), filter_xml),
+    ".docker/config.json": filter_json,
+    **dict.fromkeys((".composer/auth.json", ".config/composer/auth.json"), no_object),
 }
 """Filters by path relative to the home folder. A file of `secrets.EMPTY` without a filter is shown as empty."""
 

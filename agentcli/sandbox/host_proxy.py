@@ -1,6 +1,6 @@
 """An HTTP proxy on a Unix socket that connects sandboxed commands to allowed hosts only.
 
-A command without network reaches it through `forwarder`, which listens inside the sandbox. Names are resolved here and
+A command without network reaches it through a forwarder, which listens inside the sandbox. Names are resolved here and
 connected to by address, so that the checked address is the one that is reached; private and loopback addresses are
 refused unless the host itself was named as such. It sees host names, not content: TLS is passed through unopened, so a
 server of many names (a CDN) counts as one host. Runs in its own threads, so that the event loop and downloads do not
@@ -14,9 +14,10 @@ import ipaddress
 import os
 import select
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.addresses import is_private_address, is_private_host, parse_web_address
@@ -189,6 +190,13 @@ class HostProxy:
                         other[source].shutdown(socket.SHUT_WR)
                     del other[source]
 
+    # ---------------------------------------------------------------------------------------------- inside the sandbox
+
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        """Arguments that show its socket in the sandbox."""
+        return ("--bind", str(self.path), _SOCKET_INSIDE)
+
 
 def _bind(listener: socket.socket, path: Path) -> None:
     """Bind through the folder's descriptor, because a socket's path has at most 107 bytes."""
@@ -250,3 +258,91 @@ def _answer(client: socket.socket, status: str) -> None:
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     with contextlib.suppress(OSError):
         client.sendall((head + body).encode("ascii", "replace"))
+
+
+# ------------------------------------------------------------------------------------------------- the forwarder
+
+_SOCKET_INSIDE = "/dev/agentcli-proxy"
+"""Path of the proxy's socket inside the sandbox, in `/dev`, which is new in each sandbox.
+
+In the session's temp folder an earlier command could leave a link of this name, and bubblewrap would create its target.
+"""
+
+PROCESSES = {"AGENTCLI_PROCESSES": "3"}
+"""Number of processes in a sandbox with a forwarder when its command leaves none running (`running_command`)."""
+PORT = 39128
+"""Always free, because the sandbox has its own network namespace."""
+
+_SCRIPT = """
+import os, sys, _signal, _socket, _thread
+path, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+listener.listen(64)
+if os.fork():
+    listener.close()
+    # Python ignores these, and the command would inherit that.
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
+    os.execv(command[0], command)
+null = os.open("/dev/null", os.O_RDWR)
+for number in (0, 1, 2):
+    os.dup2(null, number)
+keep = listener.fileno()
+os.closerange(3, keep)
+os.closerange(keep + 1, 4096)
+def copy(source, target):
+    try:
+        while data := source.recv(65536):
+            sent = 0
+            while sent < len(data):
+                sent += target.send(data[sent:])
+    except OSError:
+        pass
+    try:
+        target.shutdown(_socket.SHUT_WR)
+    except OSError:
+        pass
+def serve(descriptor):
+    client = _socket.socket(fileno=descriptor)
+    proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        proxy.connect(path)
+    except OSError:
+        client.close()
+        return
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    def back():
+        copy(proxy, client)
+        lock.release()
+    _thread.start_new_thread(back, ())
+    copy(client, proxy)
+    lock.acquire()
+    client.close()
+    proxy.close()
+while True:
+    try:
+        descriptor, _ = listener._accept()
+    except OSError:
+        continue
+    _thread.start_new_thread(serve, (descriptor,))
+"""
+
+
+def forwarded(arguments: Sequence[str], proxy: Path = Path(_SOCKET_INSIDE)) -> tuple[str, ...]:
+    """The command line that starts `arguments` behind a forwarder to the proxy's socket."""
+    # The base interpreter: a virtual environment's may be in a folder that commands can write.
+    program = getattr(sys, "_base_executable", None) or sys.executable
+    return (program, "-I", "-S", "-B", "-c", _SCRIPT, str(proxy), str(PORT), *arguments)
+
+
+def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Proxy variables that point to the port, replacing any others."""
+    address = f"http://127.0.0.1:{PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    local = "localhost,127.0.0.1,::1"
+    # Node's fetch uses the variables only with this one set.
+    found = dict.fromkeys(names, address) | {"NO_PROXY": local, "no_proxy": local, "NODE_USE_ENV_PROXY": "1"}
+    return {**environ, **found, **PROCESSES}

@@ -7,19 +7,18 @@ Reads the file system, never changes it.
 from __future__ import annotations
 
 import base64
-import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
 from agentcli.sandbox.filtered_files import FILTERS, Filter
 from agentcli.sandbox.limits import ResourceLimits
-from agentcli.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, closed_at_home, holds_credentials
-from agentcli.shell.paths import Resolved
+from agentcli.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, holds_credentials, list_closed_at_home
+from agentcli.shell.paths import real_path
 
 
 @frozen
@@ -41,27 +40,13 @@ class Upstream:
         return None
 
 
-_SYSTEM_FOLDERS = (
-    "/usr",
-    "/etc",
-    "/opt",
-    "/nix",
-    "/gnu",
-    "/var",
-    "/bin",
-    "/lib",
-    "/snap",
-    "/run",
-    "/dev",
-    "/proc",
-    "/sys",
-)
+_SYSTEM_FOLDERS = tuple("/usr /etc /opt /nix /gnu /var /bin /lib /snap /run /dev /proc /sys".split())  # noqa: SIM905
 PathFinder = Callable[[], Iterable[Path]]
 Existing = tuple[tuple[str, str], ...]
 """Paths that exist, each with the path it resolves to."""
 
 
-def _nothing() -> Iterable[Path]:
+def _find_nothing() -> Iterable[Path]:
     return ()
 
 
@@ -81,7 +66,7 @@ class SandboxRules:
     """agentcli's own configuration and state: keys, trust, other conversations."""
     readable: tuple[Path, ...] = ()
     """Readable exceptions in `own_folders`: the stored results of this session."""
-    denied_files: PathFinder = _nothing
+    denied_files: PathFinder = _find_nothing
     """Returns the files hidden by deny rules; called at every launch, so it must be fast."""
     excluded_commands: tuple[str, ...] = ()
     """Prefixes of commands that run outside the sandbox."""
@@ -106,7 +91,7 @@ class SandboxRules:
             excluded_commands=(),
             deny_read=(*self.deny_read, folders.secret),
             readable=(),
-            denied_files=_nothing,
+            denied_files=_find_nothing,
             cache_dir=folders.state / "caches",
             installation=(*self.installation, folders.installation),
             limits=limits or self.limits,
@@ -154,67 +139,46 @@ class Masks:
         return (*self.refused, *self.emptied)
 
 
-def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
-    """Find the paths to mask. `resolved`: cache of resolved paths for the same command."""
-    found = _find_existing(rules, Resolved() if resolved is None else resolved)
-    return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
+def find_masks(rules: SandboxRules) -> Masks:
+    """Find the paths to mask."""
 
-
-@frozen
-class _Found:
-    """The existing paths that a sandbox masks or opens."""
-
-    refused: Existing
-    emptied: Existing
-    denied: Existing
-    readable: Existing
-    opened: Existing
-
-
-def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
     def existing(paths: Iterable[Path | str]) -> Existing:
         # Most paths do not exist, and checking that is ten times faster than resolving links.
         there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command
-        return tuple((text, resolved[text]) for text in there)
+        return tuple((text, real_path(text)) for text in there)
 
-    refused = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
-    emptied: Existing = ()
+    closed = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
+    settings: Existing = ()
     if rules.home is not None:
-        refused += tuple(_closed(str(rules.home), resolved))
-        emptied = existing(f"{rules.home}/{name}" for name in (*EMPTY, *FILTERED_ONLY))
-    own = [resolved[str(folder)] for folder in rules.own_folders]
-    # A link may lead to another masked path, which stays masked.
-    readable = tuple(one for one in existing(rules.readable) if is_below(one[1], own))
+        closed += tuple(_list_closed(str(rules.home)))
+        settings = existing(f"{rules.home}/{name}" for name in (*EMPTY, *FILTERED_ONLY))
+    own = [real_path(str(folder)) for folder in rules.own_folders]
     opened = existing((*rules.allow_read, *rules.installation))
-    return _Found(refused, emptied, existing(rules.denied_files()), readable, opened)
-
-
-def _closed(home: str, resolved: Resolved) -> Iterator[tuple[str, str]]:
-    for path in closed_at_home(home):
-        real = resolved[path] if os.path.islink(path) else path  # noqa: PTH114
-        if real != path:
-            # A link to what is judged by its own name, or to a part of the system, closes nothing.
-            inner = real.removeprefix(f"{resolved[home]}/")
-            if is_below(home, (real,)) or (inner[0] == "." if inner != real else is_below(real, _SYSTEM_FOLDERS)):
-                continue
-        yield path, real
-
-
-@functools.lru_cache(maxsize=8)
-def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path, ...], home: Path | None) -> Masks:
-    """Compute the masks. Cached, because the input is the same for almost every command of a session."""
-    refused = _maskable(found.refused, working_dirs, set(map(str, deny_read)), found.opened)
-    refused = _outermost((*refused, *(Path(real) for _path, real in found.denied)))
-    readable = [Path(real) for _path, real in (*found.readable, *found.opened)]
-    reopened = [path for path in readable if is_below(str(path), map(str, refused))]
-    names = {Path(real): str(Path(path).relative_to(home)) for path, real in found.emptied if home}
+    # A link may lead to another masked path, which stays masked.
+    readable = [path for _name, path in existing(rules.readable) if is_below(path, own)]
+    denied = (Path(path) for _name, path in existing(rules.denied_files()))
+    refused = _maskable(closed, rules.working_dirs, set(map(str, rules.deny_read)), opened)
+    refused = _outermost((*refused, *denied))
+    names = {Path(path): name.removeprefix(f"{rules.home}/") for name, path in settings}
+    visible = [Path(path) for path in (*readable, *(path for _name, path in opened))]
     return Masks(
         refused,
-        _outermost(_maskable(found.emptied, working_dirs, set(), found.opened)),
-        tuple(dict.fromkeys(reopened)),
+        _outermost(_maskable(settings, rules.working_dirs, set(), opened)),
+        tuple(dict.fromkeys(path for path in visible if is_below(str(path), map(str, refused)))),
         {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
         frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
     )
+
+
+def _list_closed(home: str) -> Iterator[tuple[str, str]]:
+    for path in list_closed_at_home(home):
+        real = real_path(path) if os.path.islink(path) else path  # noqa: PTH114
+        if real != path:
+            # A link to what is judged by its own name, or to a part of the system, closes nothing.
+            inner = real.removeprefix(f"{real_path(home)}/")
+            if is_below(home, (real,)) or (inner[0] == "." if inner != real else is_below(real, _SYSTEM_FOLDERS)):
+                continue
+        yield path, real
 
 
 def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:

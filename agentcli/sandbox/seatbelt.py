@@ -7,8 +7,6 @@ must end processes that a command leaves behind.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from agentcli.sandbox.caches import cache_environment
 from agentcli.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.sandbox.quarantine.protected import FILES, FOLDERS, HOME_FILES, uses_git
-from agentcli.sandbox.secrets import CLOSED, EMPTY, VARIABLES, closed_at_home
-from agentcli.sandbox.session_folder import SessionFolder
+from agentcli.sandbox.secrets import CLOSED, EMPTY, list_closed_at_home
+from agentcli.sandbox.session_folder import TempFolder, command_variables
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _SERVICES = (
@@ -38,9 +36,7 @@ class SeatbeltLauncher(Launcher):
         super().__init__(f"{self.name}, {rules.level}")
         self._rules = rules
         self._temp_root = temp_root
-        self._folder: SessionFolder | None = None
-        self._temporary: Path | None = None
-        self._lock = threading.Lock()
+        self._temp = TempFolder(temp_root)
 
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox with scratch folders."""
@@ -48,22 +44,16 @@ class SeatbeltLauncher(Launcher):
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""
-        with self._lock:
-            if self._folder is not None:
-                self._folder.remove()
-            self._folder = self._temporary = None
+        self._temp.close()
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
-        temporary = self._temporary_folder()
+        temporary = self._temp.path
         git = uses_git(arguments) and not grant.keeps_repository
         text = profile(self._rules, temporary, git=git, reads_only=grant.reads_only, uncovered=grant.uncovered)
-        own = str(temporary)
-        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
-        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        kept |= cache_environment(temporary / "cache", environ)
-        return Launch((PROGRAM, "-p", text, *arguments), kept)
+        variables = command_variables(environ, temporary, self.name) | cache_environment(temporary / "cache", environ)
+        return Launch((PROGRAM, "-p", text, *arguments), variables)
 
     @property
     def uncontained(self) -> str:
@@ -83,16 +73,7 @@ class SeatbeltLauncher(Launcher):
 
     @property
     def temp_folder(self) -> Path | None:
-        return self._temporary_folder()
-
-    def _temporary_folder(self) -> Path:
-        with self._lock:
-            if self._temporary is None:
-                self._folder = SessionFolder(self._temp_root)
-                weakref.finalize(self, self._folder.remove)
-                self._temporary = self._folder.path / "tmp"
-                self._temporary.mkdir(0o700)
-            return self._temporary
+        return self._temp.path
 
 
 def profile(
@@ -112,7 +93,7 @@ def profile(
         if git:
             protected += [folder / ".git" / name for name in _GIT_RISKS]
             # Renaming the folder would bypass the rules for its contents.
-            lines.append(f"(deny file-write-unlink (literal {_quoted(folder / '.git')}))")
+            lines.append(f"(deny file-write-unlink (literal {_quote(folder / '.git')}))")
         if rules.home is not None and rules.home.is_relative_to(folder):
             protected += [rules.home / name for name in HOME_FILES]
         lines.append(_rule("deny", "file-write*", protected))
@@ -120,7 +101,10 @@ def profile(
         lines.append(_rule("deny", "file-write*", kept))
     secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
     if rules.home is not None:
-        secrets += [*map(Path, closed_at_home(str(rules.home))), *(rules.home / name for name in (*CLOSED, *EMPTY))]
+        secrets += [
+            *map(Path, list_closed_at_home(str(rules.home))),
+            *(rules.home / name for name in (*CLOSED, *EMPTY)),
+        ]
     opened = (*rules.allow_read, *rules.readable)
     hidden = [
         path
@@ -146,9 +130,9 @@ def profile(
 
 
 def _rule(verb: str, operations: str, paths: Iterable[Path]) -> str:
-    return f"({verb} {operations} {' '.join(f'(subpath {_quoted(path)})' for path in dict.fromkeys(paths))})"
+    return f"({verb} {operations} {' '.join(f'(subpath {_quote(path)})' for path in dict.fromkeys(paths))})"
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     """A string literal of the profile language, in which only these two characters are special."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,137 +10,52 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+# A table is read along its rows.
+# ruff: noqa: SIM905
+
 READABLE: tuple[str, ...] = (
     # Languages and their packages
-    *(".pyenv", ".virtualenvs", ".venv", ".venvs", ".conda", ".mamba", ".micromamba", ".pixi", ".rye", ".ipython"),
     *(
-        ".cargo",
-        ".rustup",
-        ".npm",
-        ".npm-global",
-        ".nvm",
-        ".fnm",
-        ".volta",
-        ".n",
-        ".yarn",
-        ".pnpm-store",
-        ".bun",
-        ".deno",
-    ),
-    *(
-        ".node-gyp",
-        ".node_modules",
-        ".nodenv",
-        ".corepack",
-        ".rbenv",
-        ".rvm",
-        ".gem",
-        ".bundle",
-        ".cocoapods",
-        ".phpenv",
-    ),
-    *(
-        ".m2",
-        ".gradle",
-        ".sdkman",
-        ".jenv",
-        ".jdks",
-        ".konan",
-        ".ivy2",
-        ".sbt",
-        ".coursier",
-        ".lein",
-        ".nuget",
-        ".dotnet",
-    ),
-    *(".goenv", ".gvm", ".ghcup", ".cabal", ".stack", ".elan", ".opam", ".mix", ".hex", ".juliaup"),
-    *(".julia", ".swiftpm", ".swiftly", ".pub-cache", ".dart-tool", ".flutter", ".zvm", ".luarocks", ".cpan", ".cpanm"),
-    *(".perl5", ".plenv", ".R", ".conan", ".conan2", ".vcpkg", ".ccache", ".platformio", ".emscripten_cache"),
+        ".pyenv .virtualenvs .venv .venvs .conda .mamba .micromamba .pixi .rye .ipython .cargo .rustup .npm "
+        ".npm-global .nvm .fnm .volta .n .yarn .pnpm-store .bun .deno .node-gyp .node_modules .nodenv .corepack "
+        ".rbenv .rvm .gem .bundle .cocoapods .phpenv .m2 .gradle .sdkman .jenv .jdks .konan .ivy2 .sbt .coursier "
+        ".lein .nuget .dotnet .goenv .gvm .ghcup .cabal .stack .elan .opam .mix .hex .juliaup .julia .swiftpm "
+        ".swiftly .pub-cache .dart-tool .flutter .zvm .luarocks .cpan .cpanm .perl5 .plenv .R .conan .conan2 "
+        ".vcpkg .ccache .platformio .emscripten_cache"
+    ).split(),
     # Managers of versions and programs
-    *(".asdf", ".proto", ".nix-profile", ".nix-defexpr", ".nix-channels", ".guix-profile", ".linuxbrew", ".local/bin"),
     *(
-        ".local/lib",
-        ".local/lib64",
-        ".local/include",
-        ".local/opt",
-        ".local/pipx",
-        ".local/share/pipx",
-        ".local/share/uv",
-    ),
-    *(".local/share/pnpm", ".local/share/mise", ".local/share/rtx", ".local/share/fnm", ".local/share/nvm"),
-    *(
-        ".local/share/virtualenvs",
-        ".local/share/pypoetry",
-        ".local/share/hatch",
-        ".local/share/rustup",
-        ".local/share/gem",
-    ),
-    *(
-        ".local/share/cargo",
-        ".local/share/go",
-        ".local/share/coursier",
-        ".local/share/aquaproj-aqua",
-        ".local/share/man",
-    ),
-    *(".local/share/bash-completion", ".local/share/zsh", ".local/share/fonts", ".local/share/applications"),
-    *(".local/share/icons", ".local/share/mime", ".local/share/jupyter/kernels", ".local/share/nix"),
-    *(".docker/cli-plugins", ".terraform.d/plugins", ".terraform.d/plugin-cache"),
+        ".asdf .proto .nix-profile .nix-defexpr .nix-channels .guix-profile .linuxbrew .local/bin .local/lib "
+        ".local/lib64 .local/include .local/opt .local/pipx .local/share/pipx .local/share/uv .local/share/pnpm "
+        ".local/share/mise .local/share/rtx .local/share/fnm .local/share/nvm .local/share/virtualenvs "
+        ".local/share/pypoetry .local/share/hatch .local/share/rustup .local/share/gem .local/share/cargo "
+        ".local/share/go .local/share/coursier .local/share/aquaproj-aqua .local/share/man "
+        ".local/share/bash-completion .local/share/zsh .local/share/fonts .local/share/applications "
+        ".local/share/icons .local/share/mime .local/share/jupyter/kernels .local/share/nix .docker/cli-plugins "
+        ".terraform.d/plugins .terraform.d/plugin-cache"
+    ).split(),
     # Settings without secrets
-    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
-    *(".zprofile", ".zlogin", ".oh-my-zsh", ".inputrc", ".hushlogin", ".dircolors", ".vimrc", ".vim", ".tmux.conf"),
     *(
-        ".screenrc",
-        ".editorconfig",
-        ".clang-format",
-        ".clang-tidy",
-        ".prettierrc",
-        ".eslintrc.json",
-        ".flake8",
-        ".pylintrc",
-    ),
-    *(".gemrc", ".irbrc", ".ripgreprc", ".ignore", ".fdignore", ".gitignore", ".gitignore_global", ".gitattributes"),
-    *(".gitmessage", ".config/git", ".config/mise", ".config/fish", ".config/nvim", ".config/ripgrep", ".config/bat"),
-    *(
-        ".config/starship.toml",
-        ".config/ruff",
-        ".config/black",
-        ".config/flake8",
-        ".config/pycodestyle",
-        ".config/mypy",
-    ),
-    *(
-        ".config/yamllint",
-        ".config/pudb",
-        ".config/matplotlib",
-        ".config/fontconfig",
-        ".config/nixpkgs",
-        ".config/dprint",
-    ),
-    *(
-        ".config/user-dirs.dirs",
-        ".config/htop",
-        ".config/go",
-        ".config/pypoetry/config.toml",
-        ".config/cargo-generate.toml",
-    ),
-    *(
-        ".matplotlib",
-        ".fonts",
-        ".fontconfig",
-        ".terminfo",
-        ".tool-versions",
-        ".python-version",
-        ".node-version",
-        ".nvmrc",
-    ),
-    *(".ruby-version", ".java-version", ".default-python-packages", ".default-npm-packages", ".default-gems"),
+        ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin "
+        ".oh-my-zsh .inputrc .hushlogin .dircolors .vimrc .vim .tmux.conf .screenrc .editorconfig .clang-format "
+        ".clang-tidy .prettierrc .eslintrc.json .flake8 .pylintrc .gemrc .irbrc .ripgreprc .ignore .fdignore "
+        ".gitignore .gitignore_global .gitattributes .gitmessage .config/git .config/mise .config/fish "
+        ".config/nvim .config/ripgrep .config/bat .config/starship.toml .config/ruff .config/black .config/flake8 "
+        ".config/pycodestyle .config/mypy .config/yamllint .config/pudb .config/matplotlib .config/fontconfig "
+        ".config/nixpkgs .config/dprint .config/user-dirs.dirs .config/htop .config/go "
+        ".config/pypoetry/config.toml .config/cargo-generate.toml .matplotlib .fonts .fontconfig .terminfo "
+        ".tool-versions .python-version .node-version .nvmrc .ruby-version .java-version .default-python-packages "
+        ".default-npm-packages .default-gems"
+    ).split(),
     # Caches
-    *(".cache", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eslintcache", ".parcel-cache", ".sonar/cache"),
+    *(".cache .mypy_cache .ruff_cache .pytest_cache .eslintcache .parcel-cache .sonar/cache").split(),
     # A repository in the home folder, and what agents share
-    *(".git", ".github", ".gitlab-ci.yml", ".gitmodules", ".pre-commit-config.yaml", ".husky", ".devcontainer"),
+    *(".git .github .gitlab-ci.yml .gitmodules .pre-commit-config.yaml .husky .devcontainer").split(),
     # Folders of agentcli, which further rules close in part
-    *(".config/agentcli", ".local/state/agentcli", ".local/share/agentcli"),
-    *(".agentcli", ".agents", ".mcp.json", ".claude/skills", ".claude/commands", ".claude/agents", ".claude/CLAUDE.md"),
+    *(
+        ".config/agentcli .local/state/agentcli .local/share/agentcli .agentcli .agents .mcp.json .claude/skills "
+        ".claude/commands .claude/agents .claude/CLAUDE.md"
+    ).split(),
 )
 """Entries that commands may read, without `CLOSED`."""
 
@@ -192,7 +107,7 @@ VARIABLES: tuple[str, ...] = (
 """Variables that give access to helpers outside the sandbox, which could act for a command."""
 
 
-def closed_at_home(home: str, working_dirs: Iterable[Path] = ()) -> Iterator[str]:
+def list_closed_at_home(home: str, working_dirs: Iterable[Path] = ()) -> Iterator[str]:
     """Existing paths in a home folder that commands cannot open, without those that contain a working directory, where
     the user chose to work. Links are not resolved."""
     worked_in = tuple(f"{folder}/" for folder in working_dirs)

@@ -14,7 +14,8 @@ from pathlib import Path
 from agentcli.core.permission import ORDINARY, Grant
 from agentcli.core.processes.exit_cleanup import on_exit
 from agentcli.core.processes.launch import Launch, Launcher
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.sandbox.secrets import VARIABLES
 
 PREFIX = "agentcli-"
 _LOCK = "lock"
@@ -28,7 +29,7 @@ class SessionFolder:
     """A session's private folder. The constructor creates it and raises OSError if that fails."""
 
     def __init__(self, root: Path) -> None:
-        self.path, self._lock = _locked_folder(root)
+        self.path, self._lock = _lock_folder(root)
         self._process = os.getpid()
         self._forget = on_exit(self.remove)
 
@@ -43,7 +44,49 @@ class SessionFolder:
         os.close(lock)
 
 
-def _locked_folder(root: Path) -> tuple[Path, int]:
+class TempFolder:
+    """The temp folder of a session's commands, inside its private folder: made when it is first needed, removed on
+    `close` or with this object."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder: SessionFolder | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        """Raises OSError if it cannot be made."""
+        with self._lock:
+            if self._folder is None:
+                folder = SessionFolder(self._root)
+                try:
+                    (folder.path / "tmp").mkdir(0o700)
+                except OSError:
+                    folder.remove()
+                    raise
+                weakref.finalize(self, folder.remove)
+                self._folder = folder
+            return self._folder.path / "tmp"
+
+    def close(self) -> None:
+        """Nothing may run in it any more."""
+        with self._lock:
+            if self._folder is not None:
+                self._folder.remove()
+            self._folder = None
+
+
+def command_variables(environ: Mapping[str, str], temp: Path, sandbox: str) -> dict[str, str]:
+    """The variables of a sandboxed command, without those that give access to helpers outside."""
+    kept = {name: value for name, value in environ.items() if name not in VARIABLES}
+    return {**kept, **_named_temp(temp), "AGENTCLI_SANDBOXED": sandbox}
+
+
+def _named_temp(temp: Path) -> dict[str, str]:
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temp))
+
+
+def _lock_folder(root: Path) -> tuple[Path, int]:
     from tempfile import mkdtemp
 
     while True:
@@ -212,40 +255,27 @@ def _below(path: str, folder: str) -> str | None:
 
 
 class UnsandboxedLauncher(Launcher):
-    """Runs commands without a sandbox. Creates the temp folder when it is first needed."""
+    """Runs commands without a sandbox."""
 
     def __init__(self, temp_root: Path, level: str = "off") -> None:
         super().__init__(level)
-        self._root = temp_root
-        self._folder: SessionFolder | None = None
-        self._usable = True
-        self._lock = threading.Lock()
+        self._temp = TempFolder(temp_root)
+        self._temp_is_usable = True
 
     @property
     def temp_folder(self) -> Path | None:
-        """None if it cannot be created."""
-        with self._lock:
-            if self._folder is None and self._usable:
-                try:
-                    folder = SessionFolder(self._root)
-                    (folder.path / "tmp").mkdir(0o700)
-                except OSError:
-                    self._usable = False
-                    return None
-                weakref.finalize(self, folder.remove)
-                self._folder = folder
-            return None if self._folder is None else self._folder.path / "tmp"
+        """None if it could not be made, which is tried only once."""
+        try:
+            return self._temp.path if self._temp_is_usable else None
+        except OSError:
+            self._temp_is_usable = False
+            return None
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
         own = self.temp_folder
-        if own is not None:
-            environ = {**environ, "TMPDIR": str(own), "TMP": str(own), "TEMP": str(own)}
-        return super().launch(arguments, cwd, environ, grant)
+        return super().launch(arguments, cwd, environ if own is None else {**environ, **_named_temp(own)}, grant)
 
     def close(self) -> None:
-        with self._lock:
-            if self._folder is not None:
-                self._folder.remove()
-            self._folder = None
+        self._temp.close()

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.session.base import is_session_id, project_dir, results_path, sessions_dir
-from agentcli.session.history import decode_line
+from agentcli.session.base import decode_line, is_session_id, project_dir, results_path, sessions_dir
 
 WINDOW = 64 * 1024
 TEXT_LIMIT = 200

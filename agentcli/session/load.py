@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
-from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
     Block,
@@ -35,11 +35,11 @@ from agentcli.core.messages import (
     block_from_dict,
     is_thinking,
     message_from_dict,
-    wrapped,
+    wrap_error,
 )
 from agentcli.core.text.format import counted, plural
 from agentcli.core.usage import usage_row
-from agentcli.session.history import FORMAT, HistoryReader, NoHistory, decode_line, recorded_event
+from agentcli.session.base import FORMAT, HistoryReader, NoHistory, decode_line, restore_event
 from agentcli.session.journal import FileEnd
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 LINE_LIMIT = 64 * 1024 * 1024
 """Bytes. A longer line is junk, because no request may be that large; a file of zeros must not fill the memory."""
 
-UNFINISHED = wrapped("The session ended before this call was done; its result is not known.")
-UNANSWERED = wrapped("The session ended while this call waited for the user's answer; it never ran.")
-NOT_BEGUN = wrapped("The session ended before this call began; it never ran.")
+UNFINISHED = wrap_error("The session ended before this call was done; its result is not known.")
+UNANSWERED = wrap_error("The session ended while this call waited for the user's answer; it never ran.")
+NOT_BEGUN = wrap_error("The session ended before this call began; it never ran.")
 
 
 @frozen
@@ -72,7 +72,7 @@ class LoadedSession:
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """Edits of old content, in the form of `context/edits.py`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """File states that the model has seen, in the form of `agent/attachments/seen_files.py`, each with the id of
+    """File states that the model has seen, in the form of `agent/file_changes.py`, each with the id of
     the last message before it."""
     pinned: tuple[str, ...] = ()
     """Names of pinned context items (`pin_name` in `context/compact.py`)."""
@@ -165,29 +165,19 @@ def no_garbage_collection() -> Iterator[None]:
 def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[ev.Event]:
     """The last events, from the last `window` bytes of the file, to show while the whole file is being read, which
     takes a while for a long conversation. Begins with a prompt if there is one. Raises `OSError`."""
-    session, whole = _read_end(path, window)
-    prompts = (
-        number
-        for number, event in enumerate(session.history)
-        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT
-    )
-    return session.history if whole else session.history[next(prompts, 0) :]
-
-
-def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
-    """The session in the last `window` bytes of the file, and whether that is the whole file."""
     with open_regular(path) as file:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
         lines = file.read(window).split(b"\n")
     reader = RecordReader(LoadedSession(path, path.stem), HistoryReader())
     # The window may begin inside a line.
-    for line in lines[1:] if start else lines:
-        record = decode_line(line)
-        if record is not None:
-            reader.take(record)
-    reader.settle()
-    return reader.session, not start
+    history = reader.read(record for line in lines[bool(start) :] if (record := decode_line(line)) is not None).history
+    prompts = (
+        number
+        for number, event in enumerate(history)
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT
+    )
+    return history[next(prompts, 0) :] if start else history
 
 
 def read_records(path: Path) -> Iterator[Json]:
@@ -198,12 +188,17 @@ def read_records(path: Path) -> Iterator[Json]:
 def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = None) -> Iterator[Json]:
     """The records from byte `begin` to byte `end`, both at the beginning of a line. Counts junk in `session`. Raises
     `OSError`."""
+    return (record for _position, record in scan_places(path, session, begin, end))
+
+
+def scan_places(path: Path, session: LoadedSession, begin: int, end: int | None) -> Iterator[tuple[int, Json]]:
+    """As `scan`, each record with the offset of its line."""
     position = whole = begin
     too_long = False
     with open_regular(path, buffering=1 << 20) as file:
         file.seek(begin)
         while (end is None or position < end) and (line := file.readline(LINE_LIMIT)):
-            position += len(line)
+            start, position = position, position + len(line)
             complete = line.endswith(b"\n")
             if too_long or (not complete and len(line) == LINE_LIMIT):
                 # An oversized line comes in several pieces, which count once.
@@ -214,7 +209,7 @@ def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = N
             record = decode_line(line)
             if record is not None:
                 whole = position
-                yield record
+                yield start, record
             elif complete:
                 whole = position
                 session.skipped += bool(line.strip())
@@ -338,7 +333,7 @@ class RecordReader:
 
     def _take_event(self, record: Json) -> None:
         """Take an event that changes the state of the conversation."""
-        event, session = recorded_event(record["event"], {}), self.session
+        event, session = restore_event(record["event"], {}), self.session
         if event is None:  # of a newer version
             return
         match event:
@@ -428,7 +423,7 @@ class RecordReader:
     def _take_results_end(self, record: Json) -> None:
         found = _pick(record["parts"], self._results)
         calls = self._last.tool_uses if self._last is not None else ()
-        content = answered(calls, tuple(found.values()))
+        content = answer_calls(calls, tuple(found.values()))
         message = replace(message_from_dict(record["message"]), content=content)
         self._results.clear()
         self._asked.clear()
@@ -484,20 +479,20 @@ class RecordReader:
         }
         for uuid in found:
             del self._results[uuid]
-        content = answered(self._last.tool_uses, tuple(found.values()), self._missing_result, in_call_order=True)
+        content = answer_calls(self._last.tool_uses, tuple(found.values()), self._describe_missing, in_call_order=True)
         self._asked.clear()
         self._begun.clear()
-        message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
+        message = Message("user", content, derive_id(self._last.id), Origin.TOOL_RESULTS)
         self._append(message, next(reversed(found), None))
 
-    def _missing_result(self, call_id: str) -> str:
+    def _describe_missing(self, call_id: str) -> str:
         """The result of an unfinished call. Its begin is recorded if it may change something, and after a question."""
         if not self._asked or call_id in self._begun:
             return UNFINISHED
         return UNANSWERED if call_id in self._asked else NOT_BEGUN
 
 
-def answered(
+def answer_calls(
     calls: tuple[ToolUseBlock, ...],
     content: tuple[Block, ...],
     missing: Callable[[str], str] = lambda _call_id: UNFINISHED,
@@ -524,7 +519,7 @@ def answered(
     return (*made_whole, *(block for block in kept if not isinstance(block, ToolResultBlock)))
 
 
-def derived_id(message_id: str) -> str:
+def derive_id(message_id: str) -> str:
     """Id of a message of tool results that was never written: derived from the reply, so the same at every load."""
     from hashlib import sha256
 

@@ -5,7 +5,6 @@ everything but messages, and messages with a meta or with calls from which state
 stand for the earlier part at the beginning of the log; `EarlierPart` reads all of it on demand.
 
 The cut is at a prompt, where no message is unfinished, so that both parts together give the messages of the whole file.
-A file with lines of another form than the store writes is read whole.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ from dataclasses import replace
 from itertools import pairwise
 from os import SEEK_END
 from pathlib import Path
-from typing import IO
 
-from agentcli.core.events import USER_AGENT, Event
-from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.events import EVENT_TYPES, USER_AGENT, Event
+from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin
-from agentcli.session.history import HistoryReader, NoHistory, decode_line, recorded_event
+from agentcli.session.base import HistoryReader, NoHistory, restore_event
 from agentcli.session.load import (
-    LINE_LIMIT,
     LoadedSession,
     RecordReader,
     load_session,
     no_garbage_collection,
     scan,
+    scan_places,
 )
 
 MIN_EARLIER = 1024 * 1024
@@ -38,28 +36,16 @@ BEFORE_COMPACTION = 256 * 1024
 """Bytes before the last compaction that are also read, because their replies calibrate the token estimate."""
 SECTION = 4 * 1024 * 1024
 """Least size in bytes of a section of the earlier part; sections are read one at a time."""
+_MAX_WAITING = 4 * SECTION
+"""Maximum bytes after a cut to hold while something runs; what follows the cut is then read as a whole."""
 
 Pace = Callable[[Iterator[Json]], Iterator[Json]]
 
 _PIECE = 1024 * 1024
 _BOUNDARY = re.compile(rb'\n\{"type":"boundary","uuid":"')
-_PROMPT = re.compile(
-    rb'\n\{"type":"user","uuid":"(?:(?!,"isSidechain":)[^\n]){1,2000},"isSidechain":false,"origin":"prompt"'
-)
-_MAX_MATCH_LENGTH = 2_200
-_ASSISTANT, _REPLY_END = b'{"type":"assistant","uuid":"', b'{"type":"reply-end","uuid":"'
-_USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid":"'
-_SHOWN = b'{"type":"shown","uuid":"'
-_RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
-_META, _CALL, _IS_CALL = b'"meta":{', b'"name":"', b'"type":"tool_use"'
-_EVENTS = (
-    b'"event":"ModeChanged"',
-    b'"event":"RulesLearned"',
-    b'"event":"AgentStarted"',
-    b'"event":"AgentMoved"',
-    b'"event":"AgentFinished"',
-    f'"agent":"{USER_AGENT}"'.encode(),
-)
+_MAX_MATCH_LENGTH = 40
+_LOCAL = ("boundary", "error", "tombstone")
+_OF_A_MESSAGE = ("user", "assistant", "reply-end", "results-end", "call", "shown")
 
 
 @frozen
@@ -94,84 +80,66 @@ class EarlierPart:
 def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()) -> LoadedSession:
     """Like `load_session`, but without the earlier part of a long session. `state_calls`: names of tools whose calls
     are also read from there. Raises `OSError`."""
-    marks = tuple(f'"name":"{name}"'.encode() for name in state_calls)
-    cut = _find_cut(path)
     with no_garbage_collection():
-        while cut >= MIN_EARLIER:
-            skimmer = _Skimmer(path, marks)
-            if skimmer.skim(cut):
-                return skimmer.read_rest(with_history) or load_session(path, with_history=with_history)
-            cut = skimmer.better_cut
-    return load_session(path, with_history=with_history)
+        loaded = _EarlierReader(path, frozenset(state_calls)).read_session(with_history)
+    return loaded or load_session(path, with_history=with_history)
 
 
-def _find_cut(path: Path) -> int:
-    """Offset of the last prompt at least `BEFORE_COMPACTION` before the last compaction; 0 if there is none."""
+def _find_boundary(path: Path) -> int:
+    """Offset of the last compaction; 0 if there is none after `MIN_EARLIER`."""
     with open_regular(path) as file:
-        boundary = _find_last(file, _BOUNDARY, file.seek(0, SEEK_END))
-        return _find_last(file, _PROMPT, boundary - BEFORE_COMPACTION)
-
-
-def _find_last(file: IO[bytes], pattern: re.Pattern[bytes], end: int) -> int:
-    """Offset of the last matching line before `end`; 0 if there is none."""
-    while end > MIN_EARLIER:
-        begin = max(0, end - _PIECE)
-        file.seek(begin)
-        found = [match.start() for match in pattern.finditer(file.read(end - begin))]
-        if found:
-            return begin + found[-1] + 1
-        end = begin and begin + _MAX_MATCH_LENGTH
+        end = file.seek(0, SEEK_END)
+        while end > MIN_EARLIER:
+            begin = max(0, end - _PIECE)
+            file.seek(begin)
+            if found := [match.start() for match in _BOUNDARY.finditer(file.read(end - begin))]:
+                return begin + found[-1] + 1
+            end = begin and begin + _MAX_MATCH_LENGTH
     return 0
 
 
-class _OtherForm(Exception):
-    """A line is not of the form that the store writes."""
-
-
-class _Skimmer:
+class _EarlierReader:
     """Reads the lines of an earlier part that have state.
 
-    Lines wait until their messages are complete, with the results of their calls. Then all of them are taken, or only
-    those that are not part of a message.
+    Lines wait until a prompt at which nothing runs: there the file can be cut, so that both sides can be shown
+    separately. Then those with state are taken.
     """
 
-    def __init__(self, path: Path, call_marks: tuple[bytes, ...]) -> None:
+    def __init__(self, path: Path, state_calls: frozenset[str]) -> None:
         self._path = path
-        self._call_marks = call_marks
+        self._state_calls = state_calls
         self._rights = _RightsHistory()
         self._reader = RecordReader(LoadedSession(path, path.stem), self._rights)
-        self._waiting: list[bytes | Json] = []
-        self._waiting_state: list[Json] = []
-        self._holds_state = self._reply_ended = self._has_calls = False
-        self._is_open = False
-        """Whether the waiting lines contain a reply, or calls, without an end record."""
-        self._dropped = self._ends = 0
+        self._waiting: list[Json] = []
         self._running: set[str] = set()
         """Ids of agents and of the user's shell commands that have started and not ended."""
+        self._unread = self._skipped = 0
+        self._cut = 0
+        """Offset of the last prompt at which nothing runs."""
         self._cuts = [0]
-        """Offsets of prompts at which nothing runs, so that both sides can be shown separately."""
-        self.better_cut = 0
-        """Offset of the last such prompt; 0 if the file cannot be cut."""
+        """Offsets of the beginnings of sections."""
 
-    def skim(self, cut: int) -> bool:
-        """Take the lines before `cut`. Returns False if something runs there; `better_cut` is a cut before that."""
-        position = 0
-        try:
-            with open_regular(self._path, buffering=1 << 20) as file:
-                while position < cut:
-                    line = file.readline(LINE_LIMIT)
-                    if not line or len(line) == LINE_LIMIT:
-                        raise _OtherForm
-                    self._take(line, position)
-                    position += len(line)
-            self._flush()
-        except _OtherForm:
-            self.better_cut = 0
+    def read_session(self, with_history: bool) -> LoadedSession | None:
+        """The session without its earlier part; None if that is not worth it, or requests may need more."""
+        end = _find_boundary(self._path) - BEFORE_COMPACTION
+        return self.read_rest(with_history) if self.read(end) else None
+
+    def read(self, end: int) -> bool:
+        """Take the lines before the last possible cut before `end`. Returns False if the part is not worth skipping."""
+        session = self._reader.session
+        if end < MIN_EARLIER:
             return False
-        if self._running:
-            return False
-        self._cuts.append(cut)
-        return True
+        for position, record in scan_places(self._path, session, 0, end):
+            if record.get("type") == "user" and record.get("origin") == Origin.PROMPT and not self._running:
+                self._take_waiting()
+                self._cut, self._skipped = position, session.skipped
+                if position - self._cuts[-1] >= SECTION:
+                    self._cuts.append(position)
+            if position - self._cut > _MAX_WAITING:
+                break
+            self._note_running(record)
+            self._waiting.append(record)
+        return self._cut >= MIN_EARLIER
 
     def read_rest(self, with_history: bool) -> LoadedSession | None:
         """Read what follows the cut and return the session; None if requests may need more than that."""
@@ -179,69 +147,22 @@ class _Skimmer:
         reader.settle()
         # A usage also counts messages that were not read.
         session.messages = [replace(message, usage=None) if message.usage else message for message in session.messages]
-        kept, skipped = len(session.messages), session.skipped
-        session.last_reply_at = ""
+        kept, session.skipped, session.last_reply_at = len(session.messages), self._skipped, ""
         reader.use_history(HistoryReader() if with_history else NoHistory())
-        reader.read(scan(self._path, session, self._cuts[-1]))
+        reader.read(scan(self._path, session, self._cut))
         compacted = any(message.origin is Origin.BOUNDARY for message in session.messages[kept:])
         if not compacted or not session.last_reply_at:
             return None
-        rights = tuple(self._rights.events)
-        session.earlier = EarlierPart(self._path, tuple(self._cuts), kept, self._dropped, rights, skipped)
+        cuts = tuple(dict.fromkeys((*self._cuts, self._cut)))
+        session.earlier = EarlierPart(self._path, cuts, kept, self._unread, tuple(self._rights.events), self._skipped)
         return session
 
-    def _take(self, line: bytes, position: int) -> None:
-        if not line.endswith(b"}\n"):
-            self._take_other(line)
-        elif line.startswith(_ASSISTANT):
-            if self._reply_ended:
-                self._flush()
-            self._is_open = True
-            self._wait(line, _CALL)
-        elif line.startswith(_REPLY_END):
-            self._reply_ended = True
-            self._is_open = self._has_calls
-            self._ends += 1
-            self._wait(line, _META)
-        elif line.startswith(_USER) and _RESULT in line:
-            self._waiting.append(line)
-        elif line.startswith(_USER):
-            self._take_message(line, position)
-        elif line.startswith(_RESULTS_END):
-            self._is_open = False
-            self._ends += 1
-            self._wait(line, _META)
-        elif not line.startswith(_SHOWN) or any(mark in line for mark in _EVENTS):
-            self._take_other(line)
-
-    def _take_message(self, line: bytes, position: int) -> None:
-        """Take a whole message such as a prompt or an attachment; all messages before it are complete."""
-        self._flush()
-        if not self._running and _IS_PROMPT in line:
-            self.better_cut = position
-            if position - self._cuts[-1] >= SECTION:
-                self._cuts.append(position)
-        self._ends += 1
-        self._wait(line, _META)
-
-    def _take_other(self, line: bytes) -> None:
-        record = decode_line(line)
-        kind = record.get("type") if record is not None else None
-        if record is None:
-            self._reader.session.skipped += bool(line.strip())
-            return
-        if kind in ("user", "assistant", "reply-end", "results-end"):
-            raise _OtherForm
-        if kind in ("resume", "gap"):
-            self._flush()
+    def _note_running(self, record: Json) -> None:
+        if record.get("type") in ("resume", "gap"):
             self._running.clear()
-        elif kind == "shown" and isinstance(event := record.get("event"), dict):
-            self._note_running(event)
-        self._holds_state |= kind in ("boundary", "error", "tombstone")
-        self._waiting.append(record)
-        self._waiting_state.append(record)
-
-    def _note_running(self, event: Json) -> None:
+        event = record.get("event")
+        if record.get("type") != "shown" or not isinstance(event, dict):
+            return
         by_user = event.get("agent") == USER_AGENT
         match event.get("event"):
             case "AgentStarted":
@@ -253,35 +174,66 @@ class _Skimmer:
             case "ToolFinished" if by_user:
                 self._running.discard(str(event.get("tool_use_id")))
 
-    def _wait(self, line: bytes, mark: bytes) -> None:
-        self._waiting.append(line)
-        if mark not in line:
-            return
-        if mark is _CALL:
-            self._has_calls |= _IS_CALL in line
-            self._holds_state |= any(call in line for call in self._call_marks)
-        else:
-            self._holds_state = True
+    def _take_waiting(self) -> None:
+        for group in _groups(self._waiting):
+            holds_state = self._holds_state(group)
+            self._unread += 0 if holds_state else sum(map(_ends_message, group))
+            for record in group:
+                if holds_state or record.get("type") not in _OF_A_MESSAGE or record.get("type") == "shown":
+                    self._reader.take(record)
+        self._waiting = []
 
-    def _flush(self) -> None:
-        # Unfinished messages have to be read, because the reader completes them.
-        is_read = self._holds_state or self._is_open
-        taken = self._waiting if is_read else self._waiting_state
-        for line in taken:
-            record = decode_line(line) if isinstance(line, bytes) else line
-            if record is None:
-                raise _OtherForm
-            self._reader.take(record)
-        self._dropped += 0 if is_read else self._ends
-        self._waiting, self._waiting_state = [], []
-        self._holds_state = self._reply_ended = self._has_calls = self._is_open = False
-        self._ends = 0
+    def _holds_state(self, group: Sequence[Json]) -> bool:
+        """Whether messages have to be read: for their state, or because the reader must complete them."""
+        reply_is_open = calls_are_open = False
+        try:
+            for record in group:
+                kind, message = record.get("type"), record.get("message", {})
+                if kind == "user":
+                    record["origin"]  # without it the line is from another program
+                if kind in _LOCAL or (_ends_message(record) and message.get("meta")):
+                    return True
+                if kind == "assistant" and not _ends_message(record):
+                    reply_is_open = True
+                    [block] = message["content"]
+                    is_call = block["type"] == "tool_use"
+                    calls_are_open = calls_are_open or is_call
+                    if is_call and block["name"] in self._state_calls:
+                        return True
+                reply_is_open = reply_is_open and kind != "reply-end"
+                calls_are_open = calls_are_open and kind != "results-end"
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # The reader counts it.
+            return True
+        return reply_is_open or calls_are_open
+
+
+def _groups(records: Sequence[Json]) -> Iterator[list[Json]]:
+    """Divide records: a whole message, or a reply with the results of its calls, and what follows until the next."""
+    group: list[Json] = []
+    replied = False
+    for record in records:
+        kind = record.get("type")
+        is_whole = kind in ("user", "assistant") and _ends_message(record)
+        if is_whole or kind in ("resume", "gap") or (kind == "assistant" and replied):
+            yield group
+            group, replied = [], False
+        group.append(record)
+        replied = replied or kind == "reply-end"
+    yield group
+
+
+def _ends_message(record: Json) -> bool:
+    kind = record.get("type")
+    if kind == "user":
+        return record.get("origin") != Origin.TOOL_RESULTS
+    return kind in ("reply-end", "results-end") or (kind == "assistant" and record.get("origin", "reply") != "reply")
 
 
 class _RightsHistory(NoHistory):
     """Collects only changes of the permission mode and rules."""
 
     def add_shown(self, record: Json) -> None:
-        event = recorded_event(record["event"], {})
-        if event is not None and event.policy.scope == "session":
+        kind = EVENT_TYPES.get(record["event"].get("event"))
+        if kind is not None and kind.policy.scope == "session" and (event := restore_event(record["event"], {})):
             self.events.append(event)

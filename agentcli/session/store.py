@@ -32,17 +32,20 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.plaintext import plain_line
 from agentcli.session.base import (
+    FORMAT,
     CallState,
     SessionContext,
     SessionExists,
     SessionTooNew,
     Store,
+    call_record,
+    encode_line,
+    event_record,
     is_session_id,
     make_private_dir,
     results_path,
     session_path,
 )
-from agentcli.session.history import FORMAT, call_record, encode_line, event_record
 from agentcli.session.journal import SessionJournal
 
 if TYPE_CHECKING:
@@ -382,9 +385,9 @@ class SessionStore(Store):
                 self._early.popleft()
             return
         self._journal.retry_if_due(self._after_loss)
-        self._journal.append(self._shown_line(event))
+        self._journal.append(self._encode_shown(event))
 
-    def _shown_line(self, event: ev.Event) -> bytes:
+    def _encode_shown(self, event: ev.Event) -> bytes:
         data = event_record(event)
         call = self._call_lines.get(event.tool_use_id) if isinstance(event, ev.ToolStarted) else None
         if call is not None and isinstance(call.block, ToolUseBlock) and call.block.input == data.get("input"):
@@ -395,7 +398,7 @@ class SessionStore(Store):
         """Lines of the early events, limited in size: listing sessions reads the first prompt from the file's head."""
         lines: list[bytes] = []
         while self._early:
-            line = self._shown_line(self._early.popleft())
+            line = self._encode_shown(self._early.popleft())
             if sum(map(len, lines)) + len(line) <= EARLY_BYTES:
                 lines.append(line)
         return b"".join(lines)

@@ -9,10 +9,10 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.access import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.git.run import git_program, run_git
 from agentcli.core.git.settings import Setting, first_dangerous, list_settings
@@ -31,7 +31,7 @@ def subcommand_index(words: Sequence[str]) -> int:
 
 MAX_BYTES = 256 * 1024
 _SECONDS = 1.0
-_MAX_REMEMBERED = 200
+_MAX_JUDGEMENTS = 200
 _MAX_INDEX = 64 * 1024 * 1024
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """Mode 160000 as stored in the index."""
@@ -39,42 +39,53 @@ _SUBMODULE_MODE = b"\0\0\xe0\0"
 # ------------------------------------------------------------------------------------------------ one repository
 
 
+_Signatures = dict[str, tuple[int, ...] | None]
+
+
 @frozen
-class _Judged:
-    seen: tuple[tuple[str, object], ...]
+class _Judgement:
+    signatures: _Signatures
+    """The signature of each file that decided, taken before it was read."""
     reason: str | None
 
 
-_judged: dict[tuple[str, tuple[str, ...]], _Judged] = {}
+_judgements: dict[tuple[str, tuple[str, ...]], _Judgement] = {}
 
 
 def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
     """The setting by which a folder's repository makes git run a program; None if there is none.
 
-    An unreadable file counts as dangerous. Cached until one of the files involved changes.
+    An unreadable file counts as dangerous. Cached until one of the files involved changes, because every git command
+    asks, and a new judgement starts git and reads the whole index.
     """
     key = (str(folder), tuple(working_dirs))
-    judged = _judged.get(key)
-    if judged is not None and all(signature(path) == was for path, was in judged.seen):
-        return judged.reason
-    seen: dict[str, object] = {}
+    known = _judgements.get(key)
+    if known is not None and all(_sign(path) == signature for path, signature in known.signatures.items()):
+        return known.reason
+    seen: _Signatures = {}
     reason = _judge(folder, git_program(key[1]), seen)
-    if len(_judged) >= _MAX_REMEMBERED:
-        _judged.clear()
-    _judged[key] = _Judged(tuple(seen.items()), reason)
+    if len(_judgements) >= _MAX_JUDGEMENTS:
+        _judgements.clear()
+    _judgements[key] = _Judgement(seen, reason)
     return reason
 
 
-def signature(path: str | Path) -> tuple[int, ...] | None:
-    """A file's identity and times. It changes with every write, because no program can set the change time (ctime)."""
+def _sign(path: str) -> tuple[int, ...] | None:
+    """A file's identity and times. They change with every write, because no program can set the change time (ctime)."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - called often, and a Path costs more than the look
+        found = os.stat(path)  # noqa: PTH116 - called often, and building a Path takes longer than this call
     except (OSError, ValueError):
         return None
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
-def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | None:
+def _record(seen: _Signatures, path: Path) -> None:
+    """Keep the first signature of a path, which precedes every read of it."""
+    if (name := str(path)) not in seen:
+        seen[name] = _sign(name)
+
+
+def _judge(folder: Path, program: str | None, seen: _Signatures) -> str | None:
     """Check each `.git` from the folder upwards until git confirms which one it uses.
 
     Git runs only after the configuration was found harmless, so that it reads neither an include nor a pipe.
@@ -82,12 +93,12 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
     answer: Path | str | None = ""
     for place in (folder, *folder.parents):
         dot_git = place / ".git"
-        seen[str(dot_git)] = signature(dot_git)
+        _record(seen, dot_git)
         if not os.path.lexists(dot_git):
             continue
         if program is None:
             return "its git configuration cannot be read"
-        found = pointed_at(dot_git)
+        found = resolve_dot_git(dot_git)
         if found is None:
             return f"{dot_git} cannot be read"
         if (reason := _objection(found, program, seen)) is not None:
@@ -102,10 +113,10 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
     return None
 
 
-def _submodule_objection(git_dir: Path, seen: dict[str, object]) -> str | None:
+def _submodule_objection(git_dir: Path, seen: _Signatures) -> str | None:
     """Reason for a repository with submodules, whose configuration `git status` and `git diff` obey, too."""
     index = git_dir / "index"
-    seen[str(index)] = signature(index)
+    _record(seen, index)
     data = read_bounded(index, _MAX_INDEX)
     if isinstance(data, Unread):
         return None if data.reason is Reason.MISSING else f"{index} cannot be read"
@@ -125,7 +136,7 @@ def _git_dir_in_use(folder: Path, program: str) -> Path | str | None:
     return None if b"not a git repository" in done.errors else "git does not accept it as a repository"
 
 
-def pointed_at(dot_git: Path) -> Path | None:
+def resolve_dot_git(dot_git: Path) -> Path | None:
     """The git directory that a `.git` denotes: itself, or the target of a `.git` file.
 
     As in git, only line ends are stripped: a trailing blank belongs to the name.
@@ -139,31 +150,38 @@ def pointed_at(dot_git: Path) -> Path | None:
     return None if "\0" in target or not target else dot_git.parent / target
 
 
-def _objection(git_dir: Path, program: str, seen: dict[str, object]) -> str | None:
-    common = git_dir
-    for name in ("HEAD", "commondir", "config", "config.worktree"):
-        seen[str(git_dir / name)] = signature(git_dir / name)
+def _objection(git_dir: Path, program: str, seen: _Signatures) -> str | None:
+    for path in (git_dir / "HEAD", git_dir / "commondir"):
+        _record(seen, path)
     if os.path.lexists(git_dir / "HEAD") and _is_special(git_dir / "HEAD"):
         return f"{git_dir / 'HEAD'} is not a regular file"
-    if os.path.lexists(git_dir / "commondir"):
-        data = read_regular(git_dir / "commondir")
-        if data is None:
-            return f"{git_dir / 'commondir'} cannot be read"
-        common = git_dir / os.fsdecode(data.rstrip(b"\r\n").replace(b"\0", b""))
+    common = common_folder(git_dir)
+    if common is None:
+        return f"{git_dir / 'commondir'} cannot be read"
+    # Git accepts it as a repository only with the folders in `common`.
+    _record(seen, common)
     for path in dict.fromkeys((common / "config", git_dir / "config.worktree", common / "config.worktree")):
-        seen[str(path)] = signature(path)
+        _record(seen, path)
         if not os.path.lexists(path):
             continue
         data = read_regular(path)
         if data is None:
             return f"{path} cannot be read"
-        dangerous = first_dangerous(data, program, _accepted(data, git_dir, program))
+        dangerous = first_dangerous(data, program, _list_accepted(data, git_dir, program, seen))
         if dangerous is not None:
             return f"its configuration sets {dangerous}"
     return None
 
 
-def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
+def common_folder(git_dir: Path) -> Path | None:
+    """The git directory that a worktree's one shares configuration with, or itself; None if that cannot be read."""
+    if not os.path.lexists(git_dir / "commondir"):
+        return git_dir
+    data = read_regular(git_dir / "commondir")
+    return None if data is None else git_dir / os.fsdecode(data.rstrip(b"\r\n").replace(b"\0", b""))
+
+
+def _list_accepted(data: bytes, git_dir: Path, program: str, seen: _Signatures) -> list[Setting]:
     """Settings that no read-only command obeys.
 
     These are aliases, which never replace git's own commands, and a submodule's `core.worktree` if the folder it names
@@ -171,6 +189,8 @@ def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
     """
     accepted = []
     for key, value in list_settings(data, program) or ():
+        if key == "core.worktree":
+            _record(seen, git_dir / value / ".git")
         if key.startswith("alias.") or (key == "core.worktree" and points_back(git_dir, value)):
             accepted.append((key, value))
     return accepted
@@ -178,7 +198,7 @@ def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
 
 def points_back(git_dir: Path, worktree: str) -> bool:
     """Whether the work tree that a git directory names points back to that git directory."""
-    back = pointed_at(git_dir / worktree / ".git")
+    back = resolve_dot_git(git_dir / worktree / ".git")
     return back is not None and os.path.realpath(back) == os.path.realpath(git_dir)
 
 
@@ -212,7 +232,6 @@ CONTROL_NAMES = frozenset(
 )
 _OBEYED_NAMES = re.compile(r"\.git(?!ignore\Z|keep\Z).*|\.lfsconfig", re.DOTALL | re.IGNORECASE)
 _MAX_ANCESTORS = 40
-_hooks: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {}
 
 
 def completes_repository(names: Iterable[str]) -> bool:
@@ -223,7 +242,7 @@ def completes_repository(names: Iterable[str]) -> bool:
 
 def is_repository(dot_git: Path) -> bool:
     """Whether a `.git` leads to a git directory, judged by the names in it."""
-    found = pointed_at(dot_git) if os.path.lexists(dot_git) else None
+    found = resolve_dot_git(dot_git) if os.path.lexists(dot_git) else None
     return found is not None and completes_repository(_present(found))
 
 
@@ -257,29 +276,31 @@ def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) 
     return True
 
 
-def steers_git(paths: Iterable[str]) -> bool:
+def steers_git(paths: Sequence[str]) -> bool:
     """Whether git may obey files written to these paths: because of their names, or because they form a repository.
 
     `HEAD` alone is enough, because later parts of the command may create the rest of the repository.
     """
+    if any(_OBEYED_NAMES.fullmatch(os.path.basename(path)) for path in paths):  # noqa: PTH119
+        return True
+    return any(held & {"HEAD", "commondir"} or held >= {"objects", "refs"} for held in _control_names(paths))
+
+
+def builds_repository(paths: Sequence[str]) -> bool:
+    """Whether git takes a folder for a repository once files or folders are made at all of these paths."""
+    return any(map(completes_repository, _control_names(paths)))
+
+
+def _control_names(paths: Iterable[str]) -> list[set[str]]:
+    """The names of a repository in each folder where one of these paths makes one, with those already there."""
     written: dict[str, set[str]] = {}
     for path in paths:
         parent, name = os.path.split(path)
-        if _OBEYED_NAMES.fullmatch(name):
-            return True
-        for _ancestor in range(_MAX_ANCESTORS):
+        while name:
             if name in CONTROL_NAMES:
                 written.setdefault(parent, set()).add(name)
-            if parent in ("", "/"):
-                break
             parent, name = os.path.split(parent)
-        else:
-            return True
-    for parent, names in written.items():
-        held = {*names, *_present(parent)}
-        if held & {"HEAD", "commondir"} or held >= {"objects", "refs"}:
-            return True
-    return False
+    return [{*names, *_present(parent)} for parent, names in written.items()]
 
 
 def hooks_folders(working_dirs: Iterable[str | Path]) -> tuple[str, ...]:
@@ -293,36 +314,23 @@ def hooks_folders(working_dirs: Iterable[str | Path]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> tuple[str, ...]:
-    dot_git = _nearest(root)
-    if dot_git is None or (git_dir := pointed_at(dot_git)) is None:
-        return ()
-    common = git_dir
-    if (pointer := read_regular(git_dir / "commondir")) is not None:
-        common = git_dir / os.fsdecode(pointer.rstrip(b"\r\n").replace(b"\0", b""))
-    files = (common / "config", git_dir / "config.worktree")
-    state = tuple(signature(path) for path in files)
-    known = _hooks.get(root)
-    if known is not None and known[0] == state:
-        return known[1]
-    folders: list[str] = []
-    for path in files:
+def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> Iterator[str]:
+    dot_git = next((dot_git for text, dot_git in possible_dot_gits(root) if os.path.lexists(text)), None)
+    if dot_git is None or (git_dir := resolve_dot_git(dot_git)) is None:
+        return
+    for path in ((common_folder(git_dir) or git_dir) / "config", git_dir / "config.worktree"):
         data = read_regular(path)
         # Git ignores the case of keys but never splits them, so without this word there is no such setting.
-        if data is None or b"hookspath" not in data.lower():
-            continue
-        for key, value in list_settings(data, git_program(working_dirs)) or ():
-            if key == "core.hookspath" and value and "\0" not in value:
-                named = os.path.join(dot_git.parent, os.path.expanduser(value))  # noqa: PTH111, PTH118
-                folders.append(os.path.normpath(named))
-    if len(_hooks) > 100:
-        _hooks.clear()
-    _hooks[root] = (state, tuple(folders))
-    return tuple(folders)
+        if data is not None and b"hookspath" in data.lower():
+            for value in _hooks_paths(data, git_program(working_dirs)):
+                yield os.path.normpath(os.path.join(dot_git.parent, os.path.expanduser(value)))  # noqa: PTH111, PTH118
 
 
-def _nearest(root: str) -> Path | None:
-    return next((dot_git for text, dot_git in possible_dot_gits(root) if os.path.lexists(text)), None)
+@functools.lru_cache(maxsize=32)
+def _hooks_paths(data: bytes, program: str | None) -> tuple[str, ...]:
+    """`core.hooksPath` in a configuration. Cached, because git's parser runs and this precedes every command."""
+    settings = list_settings(data, program) or ()
+    return tuple(value for key, value in settings if key == "core.hookspath" and value and "\0" not in value)
 
 
 @functools.lru_cache(maxsize=32)
@@ -339,28 +347,22 @@ _STEERING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT
 
 def toplevel(folder: str) -> str | None:
     """The folder that `git rev-parse --show-toplevel` prints, if it prints one; None if uncertain."""
-    found = _governing(folder)
-    if found is None or any(name in os.environ for name in _STEERING):
+    dot_git = next((place / ".git" for place in _and_above(folder) if is_repository(place / ".git")), None)
+    git_dir = None if dot_git is None else resolve_dot_git(dot_git)
+    if dot_git is None or git_dir is None or any(name in os.environ for name in _STEERING):
         return None
-    top, git_dir = found
     for name in ("config", "config.worktree"):
         data = read_regular(git_dir / name)
-        if data is None:
-            if os.path.lexists(git_dir / name):
-                return None
-            continue
+        if data is None and os.path.lexists(git_dir / name):
+            return None
         # core.worktree, or included settings.
-        if re.search(rb"worktree|\[\s*include", data, re.IGNORECASE):
+        if data is not None and re.search(rb"worktree|\[\s*include", data, re.IGNORECASE):
             return None
     head = read_regular(git_dir / "HEAD")
     # With any other HEAD git does not treat it as a repository and searches the parents.
-    return str(top) if head is not None and re.match(rb"ref:\s*refs/|[0-9a-f]{40}", head) else None
+    return str(dot_git.parent) if head is not None and re.match(rb"ref:\s*refs/|[0-9a-f]{40}", head) else None
 
 
-def _governing(folder: str) -> tuple[Path, Path] | None:
+def _and_above(folder: str) -> tuple[Path, ...]:
     path = Path(os.path.realpath(folder))
-    for place in (path, *path.parents):
-        if is_repository(place / ".git"):
-            git_dir = pointed_at(place / ".git")
-            return None if git_dir is None else (place, git_dir)
-    return None
+    return (path, *path.parents)

@@ -12,17 +12,16 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentcli.core.files import links
-from agentcli.core.files.links import existing_path
+from agentcli.core.files import access
 from agentcli.core.frozen import frozen
-from agentcli.core.text.globs import escape_glob, glob_regex, is_within_limits
+from agentcli.core.text.patterns import escape_glob, glob_regex, is_within_limits
 from agentcli.shell.protected_names import is_fixed, needs_asking
 
 
 def real_path(path: str) -> str:
     """Resolve links in a path; for a missing file, in its existing parents."""
     try:
-        return links.real_path(path)
+        return access.real_path(path)
     except ValueError:
         # No file can have such a name (NUL, lone surrogate), but words of a command can.
         return path
@@ -39,7 +38,7 @@ def has_other_names(path: str) -> bool:
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:
     """Whether a resolved path is one of the folders or below it."""
-    return links.is_below(path, map(links.real_path, folders))
+    return access.is_below(path, map(access.real_path, folders))
 
 
 def is_protected(path: str, *, scripts: bool = True) -> bool:
@@ -51,39 +50,12 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
     return bool(components) and (is_fixed(components) or (scripts and needs_asking(components)))
 
 
-_MAX_DEPTH = 60
-"""Paths with more components than this are resolved as a whole instead of folder by folder."""
-
-
 class Resolved(dict[str, str]):
     """Cache of resolved paths for one decision: links may change after it."""
 
     def __missing__(self, path: str) -> str:
-        folder, name = os.path.split(path)
-        if not path.startswith("/") or name in ("", ".", "..") or path.count("/") > _MAX_DEPTH:
-            found = real_path(path)
-        else:
-            known = None if folder in self else _existing(path)
-            # Resolve the folder once for all of its entries.
-            found = known or os.path.join(self[folder], name)  # noqa: PTH118
-            if known is None and _is_link(found):
-                found = real_path(found)
-        self[path] = found
+        found = self[path] = real_path(path)
         return found
-
-
-def _existing(path: str) -> str | None:
-    try:
-        return existing_path(path)
-    except ValueError:
-        return None
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return os.path.islink(path)  # noqa: PTH114
-    except ValueError:
-        return False
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -119,14 +91,14 @@ class PathPattern:
         return all(results) if strict else any(results)
 
     def expressions(self, *, strict: bool, resolve: Callable[[str], str] = real_path) -> tuple[re.Pattern[str], ...]:
-        base, pattern = self._anchored()
+        base, pattern = self._split_anchor()
         if base is None:
             return ()
         # A folder that is itself reached through a link must match under both of its names.
         bases = {os.path.normpath(base), resolve(str(base))}
         return tuple(_expression(name, pattern, ignore_case=not strict) for name in bases)
 
-    def _anchored(self) -> tuple[Path | None, str]:
+    def _split_anchor(self) -> tuple[Path | None, str]:
         spec = self.spec.rstrip("/") or self.spec
         if spec.startswith("//"):
             return self._climb(Path("/"), spec.lstrip("/"))
@@ -153,7 +125,7 @@ _MAX_ENTRIES = 2_000
 _MAX_MATCHES = 2_000
 
 
-def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
+def expand_pattern(pattern: str, folder: str) -> list[str] | None:
     """Every name that a shell might expand a pattern to, possibly too many; None if there are too many to list.
 
     A bracket expression matches any character here, because its meaning depends on the locale.

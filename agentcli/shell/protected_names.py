@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".agents", ".vscode", ".idea", ".husky")
 """In addition to `.git`, whose contents the sandbox protects one by one."""

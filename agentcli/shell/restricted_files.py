@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentcli.core.files.bounded_read import read_start
+from agentcli.core.files.access import read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.git.run import git_settings, run_git
 from agentcli.core.processes.own_programs import find_program
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 MAX_ENTRIES = 200_000
 """Entries of folders that one search looks at."""
@@ -186,7 +186,7 @@ class TrackedFiles:
         if state is not None and key in self._kept:
             return self._kept[key]
         git = find_program("git", search_path, map(Path, working_dirs))
-        found = None if git is None else _matching(git, (top, *working_dirs), folder, specs, hides)
+        found = None if git is None else _find_matching(git, (top, *working_dirs), folder, specs, hides)
         if state is not None:
             if len(self._kept) >= _MAX_KEPT_STATES:
                 self._kept.clear()
@@ -194,7 +194,7 @@ class TrackedFiles:
         return found
 
 
-def _matching(
+def _find_matching(
     git: str, bases: Iterable[str], folder: str, specs: tuple[str, ...], hides: Callable[[str], bool]
 ) -> tuple[str, ...] | None:
     """Look up matching files. `bases`: the work tree may be elsewhere than around its .git."""

@@ -18,12 +18,11 @@ import typing
 from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin, overload
 
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, AbortSignal, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.base import Output, ToolContext, ToolRun, find_problems
 
 Function = Callable[..., Any]
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -56,11 +55,11 @@ class FunctionTool:
         return None
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
-        yield await self._called(input, signal)
+        yield await self._call(input, signal)
 
-    async def _called(self, input: Json, signal: AbortSignal) -> Output:
+    async def _call(self, input: Json, signal: AbortSignal) -> Output:
         try:
-            values = {name: _built(self._hints.get(name, Any), value) for name, value in input.items()}
+            values = {name: _build(self._hints.get(name, Any), value) for name, value in input.items()}
             if inspect.iscoroutinefunction(self._function):
                 result = await signal.run(self._function(**values))
             else:
@@ -180,28 +179,26 @@ def _dataclass_schema(hint: type) -> Json:
     }
 
 
-def _built(hint: Any, value: Any) -> Any:
+def _build(hint: Any, value: Any) -> Any:
     """Convert a JSON value to the annotated type: objects to dataclasses, lists to tuples or sets."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is typing.Annotated:
-        return _built(arguments[0], value)
+        return _build(arguments[0], value)
     if origin in (types.UnionType, typing.Union):
         fitting = (part for part in arguments if part is not type(None) and _accepts(part, value))
-        return _built(next(fitting, Any), value)
+        return _build(next(fitting, Any), value)
     if isinstance(value, list) and (hint in (list, tuple, set) or origin in (list, tuple, set)):
-        items = [_built(arguments[0], item) for item in value] if arguments else value
+        items = [_build(arguments[0], item) for item in value] if arguments else value
         return (origin or hint)(items)
     if isinstance(value, dict) and origin is dict and len(arguments) == 2:
-        return {key: _built(arguments[1], item) for key, item in value.items()}
+        return {key: _build(arguments[1], item) for key, item in value.items()}
     if isinstance(value, dict) and dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = typing.get_type_hints(hint)
-        return hint(**{key: _built(hints.get(key, Any), item) for key, item in value.items()})
+        return hint(**{key: _build(hints.get(key, Any), item) for key, item in value.items()})
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value
 
 
 def _accepts(hint: Any, value: Any) -> bool:
-    from agentcli.tools.schema import problems
-
-    return not problems(_schema(hint), value)
+    return not find_problems(_schema(hint), value)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.append_only import RunningValue
+from agentcli.core.aio import AbortSignal
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.space_saving import RunningValue
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, QuestionTool, failure, object_schema
-from agentcli.tools.schema import checked
+from agentcli.tools.base import (
+    BuiltinTool,
+    Output,
+    QuestionTool,
+    ToolContext,
+    ToolRun,
+    check_input,
+    failure,
+    object_schema,
+)
 
 _OPTION = object_schema(
     ["label"],
@@ -66,7 +73,7 @@ class AskUserQuestion(QuestionTool):
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
         """The questions for a dialog, without terminal control characters."""
-        return {"kind": "questions", "questions": [_shown(question) for question in input["questions"]]}
+        return {"kind": "questions", "questions": [_clean_question(question) for question in input["questions"]]}
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         answers: Any = input.get("answers")
@@ -86,7 +93,7 @@ class AskUserQuestion(QuestionTool):
         )
 
 
-def _shown(question: Json) -> Json:
+def _clean_question(question: Json) -> Json:
     return {
         "question": plain_text(question["question"]),
         "header": plain_line(question["header"]),
@@ -191,7 +198,7 @@ class TodoWrite(BuiltinTool):
     input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MAX_TODOS, "items": _TODO}})
 
     def title(self, input: Json) -> str:
-        return f"Todos: {count_done(_listed(input))}"
+        return f"Todos: {count_done(_list_tasks(input))}"
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return ()
@@ -201,7 +208,7 @@ class TodoWrite(BuiltinTool):
         return f"todos[{blank[0]}].content: must not be blank" if blank else None
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
-        todos = _normal(input["todos"])
+        todos = _normalise(input["todos"])
         text = "The task list is kept."
         active = [todo["content"] for todo in todos if todo["status"] == "in_progress"]
         if len(active) > 1:
@@ -253,19 +260,19 @@ def written_lists() -> RunningValue[Message, list[ToolUseBlock]]:
 
 def last_list(calls: Sequence[ToolUseBlock]) -> list[Json]:
     for call in reversed(calls):
-        input, wrong = checked(TodoWrite.input_schema, call.input)
+        input, wrong = check_input(TodoWrite.input_schema, call.input)
         if not wrong:
-            return _normal(input["todos"])
+            return _normalise(input["todos"])
     return []
 
 
-def _listed(input: Json) -> list[Json]:
+def _list_tasks(input: Json) -> list[Json]:
     """The tasks in input that may not have passed its schema."""
     todos: Any = input.get("todos")
     return [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
 
 
-def _normal(todos: Sequence[Json]) -> list[Json]:
+def _normalise(todos: Sequence[Json]) -> list[Json]:
     """Normalise tasks: one line each, without terminal control characters; equal input gives an equal list."""
     kept: list[Json] = []
     for todo in todos:

@@ -24,19 +24,6 @@ _ALIASES = {
     "read": "Read",
     "edit": "Edit",
 }
-
-_INSTEAD = {
-    "ls": ("Glob", "Bash"),
-    "list": ("Glob", "Bash"),
-    "cat": ("Read",),
-    "view": ("Read",),
-    "find": ("Glob", "Grep"),
-    "multiedit": ("Edit",),
-    "str_replace": ("Edit",),
-    "create": ("Write",),
-    "terminal": ("Bash",),
-}
-"""Our replacements for tool names of other programs."""
 _MAX_NAMED = 30
 _OF_SERVERS = "mcp__"
 _SEARCH = "ToolSearch"
@@ -90,9 +77,6 @@ class Registry:
                 return f"Use {_SEARCH} to find tools of MCP servers; it also names servers that are not connected."
         if near:
             return f"Did you mean {' or '.join(near)}?"
-        instead = [known for known in _INSTEAD.get(name.lower(), ()) if known in self._tools]
-        if instead:
-            return f"Use {' or '.join(instead)} instead."
         names = list(self._tools)
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         return f"The tools are: {', '.join(names[:_MAX_NAMED])}{more}." if names else ""
@@ -108,7 +92,7 @@ class Registry:
             )
         return self._schemas
 
-    def selected(self, names: Iterable[str]) -> Registry:
+    def select(self, names: Iterable[str]) -> Registry:
         """A registry with only these tools. An unknown name is a `UsageError`: a typo must not widen anything."""
         chosen: list[Tool] = []
         for name in dict.fromkeys(names):
@@ -160,8 +144,8 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.files.edit import Edit, MultiEdit
     from agentcli.tools.files.write import Write
     from agentcli.tools.planning import AskUserQuestion, EnterPlanMode, ExitPlanMode, TodoWrite
-    from agentcli.tools.search.glob import Glob
     from agentcli.tools.search.grep import Grep
+    from agentcli.tools.search.ripgrep import Glob
     from agentcli.tools.shell.bash import Bash
     from agentcli.tools.shell.bashoutput import BashOutput, KillShell
     from agentcli.tools.task import Task

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.base import BuiltinTool, Output, ToolContext, ToolRun, failure, object_schema
 
 NAME = "Skill"
 SEARCH = "search:"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import Output, ToolContext, ToolRun
@@ -81,21 +81,7 @@ def _errors(schema: Json, value: Any) -> list[str]:
     found: list[str] = []
     for error in sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]):
         where = "/" + "/".join(str(part) for part in error.absolute_path)
-        found.append(f"{where}: {_words(error)}")
+        found.append(f"{where}: {str(error.message)[:200]}")
     if len(found) > _MAX_ERRORS:
         found[_MAX_ERRORS:] = [f"and {len(found) - _MAX_ERRORS} more"]
     return found
-
-
-def _words(error: Any) -> str:
-    expected = error.validator_value
-    match error.validator:
-        case "type":
-            return f"must be {' or '.join(expected) if isinstance(expected, list) else expected}"
-        case "enum":
-            return f"must be one of {', '.join(map(str, expected))}"
-        case "required":
-            missing = [name for name in expected if name not in error.instance]
-            return f"must have {', '.join(missing)}"
-        case _:
-            return str(error.message)[:200]

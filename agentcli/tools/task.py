@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import AgentTask, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.base import AgentTask, BuiltinTool, ToolContext, ToolRun, failure, object_schema
 
 DEFAULT_AGENT = "general"
 _UNAVAILABLE = "Agents are not available here. Do the work yourself."

@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.processes.installation import library_folders
 from agentcli.core.processes.own_programs import PIPE, end_program, isolated_python, start_program_async
 

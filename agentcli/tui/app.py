@@ -1,49 +1,124 @@
 """The Textual app: owns the chat screen, opens dialogs over it, and quits.
 
 Paints first. `SessionOpener` assembles the engine in a thread after the first frame, so prompts sent earlier wait for
-it; `ThemeControl` has the theme.
+it; `ThemeControl` has the theme. Its base class, `PaintedApp`, has the driver write the frames (only cells that the
+terminal does not show yet, the cursor where text goes) and ends in order after an uncaught exception.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from rich.console import RenderableType
 from textual import events, on
+from textual.app import App
 from textual.binding import BindingType
+from textual.css.query import NoMatches
+from textual.geometry import Offset
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, TextArea
 from textual.worker import WorkerError
 
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.terminal import Terminal
-from agentcli.interactive.completion.resources import MentionSource
-from agentcli.interactive.completion.sources import ServerCompletions
-from agentcli.interactive.drafts.history import DraftStore, History, drafts_folder, history_path
+from agentcli.interactive.completion import Completions
+from agentcli.interactive.drafts import DraftStore, History, drafts_folder, history_path
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
-from agentcli.tui.painted_app import PaintedApp
-from agentcli.tui.prompt.box import PromptBox, PromptParts
+from agentcli.tui.prompt.box import PromptBox
+from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
-from agentcli.tui.status.data import shown_path
+from agentcli.tui.status.data import show_path
 from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.input import BackgroundColour
-from agentcli.tui.terminal.surroundings import Surroundings
+from agentcli.tui.terminal.output import Surroundings
+from agentcli.tui.textual_internals import QuickUpdate, use_quick_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import begin_with_theme
 from agentcli.tui.theme_control import ThemeControl, keep_look
 
 if TYPE_CHECKING:
-    from agentcli.commands.base import Command
-    from agentcli.mcp.servers import McpServers
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
+    from agentcli.tui.terminal.driver import AgentDriver
+
+T = TypeVar("T")
+
+
+class PaintedApp(App[T]):
+    terminal_driver: AgentDriver | None = None
+    """Set by the driver itself; None in tests without a terminal."""
+    failure: Exception | None = None
+    """What ended the app."""
+
+    def get_default_screen(self) -> Screen[Any]:
+        screen = super().get_default_screen()
+        use_quick_compositor(screen)
+        return screen
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if (cell := find_cursor(screen)) is not None:
+            self.cursor_position = self.size.clamp_offset(cell)
+        if self.terminal_driver is None:
+            super()._display(screen, renderable)
+            return
+        try:
+            if isinstance(renderable, QuickUpdate):
+                self.terminal_driver.paint(renderable.strips, self.size, self.cursor_position)
+        except Exception as error:  # noqa: BLE001 -- ends the app with the terminal in order
+            self.fail(error)
+        finally:
+            self.post_display_hook()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Keep the traceback off the terminal: the caller raises `failure` after the terminal is restored."""
+        self.failure = self.failure or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self.panic()
+
+    def fail(self, error: Exception) -> None:
+        """End the app with an error raised outside of its handlers."""
+        self._handle_exception(error)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.terminal_driver is not None:
+            self.terminal_driver.resized(event.size)
+
+    def action_redraw(self) -> None:
+        if self.terminal_driver is not None:
+            self.terminal_driver.forget_screen()
+        self.refresh(repaint=True, layout=True)
+
+
+def find_cursor(screen: Screen[Any]) -> Offset | None:
+    """Cell of the visible cursor, or of the selected row of a sheet, on a laid out screen; None if there is neither.
+
+    The terminal's own cursor is hidden, but input methods and screen readers follow it. It is looked for with every
+    frame, since a layout can move the focused widget without notifying it."""
+    focused = screen.focused
+    if isinstance(focused, PromptEditor):
+        return focused.cursor_screen_offset
+    if isinstance(focused, TextArea):
+        # The editor's own value dates from the last key; a resize has wrapped the text again since.
+        place = focused.wrapped_document.location_to_offset(focused.cursor_location)
+        return focused.content_region.offset + place - focused.scroll_offset + Offset(focused.gutter_width, 0)
+    if isinstance(focused, Input):
+        # Textual adds one cell at the end of the text.
+        return focused.cursor_screen_offset - Offset(int(focused.cursor_at_end), 0)
+    if isinstance(screen, Sheet):
+        with suppress(NoMatches):  # some of its widgets are not mounted yet, or already removed
+            return screen.cursor_cell
+    return None
+
 
 LONG_WORK_SECONDS = 10.0
 """Work that took longer sends a notification at its end if the terminal is not focused."""
@@ -73,19 +148,16 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
         begin_with_theme(self, self.themes.active.textual)
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
-        self.mentions = MentionSource(self._servers)
-        parts = PromptParts(
-            history=History(history_path(paths.state_dir, cwd)),
-            drafts=self.drafts,
-            files=self.mentions,
-            commands=self._commands,
-            choices=self._completions,
-            late_choices=ServerCompletions(lambda: self.chat.session.engine),
+        self.completions = Completions(lambda: self.chat.session.engine, lambda: self.chat.actions.front_end)
+        prompt = PromptBox(
+            History(history_path(paths.state_dir, cwd)),
+            self.drafts,
+            self.completions,
             keymap=preferences.keymap or {},
             cwd=cwd,
             environ=preferences.environ,
         )
-        self.chat = ChatScreen(self, self.themes.active.palette, PromptBox(parts))
+        self.chat = ChatScreen(self, self.themes.active.palette, prompt)
         self.model_connection = ModelConnection(self)
         self._guide: Guide | None = None
         self.opener = SessionOpener(self, start)
@@ -100,9 +172,9 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             from agentcli.tui.startup.guide import Guide
 
             self._guide = Guide(self, tour, self._start_with.playing)
-        self.call_after_refresh(self._painted)
+        self.call_after_refresh(self._note_painted)
 
-    def _painted(self) -> None:
+    def _note_painted(self) -> None:
         self.chat.apply([Add(self.welcome_item())])
         self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._add_restore)
@@ -110,16 +182,16 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
         if self._guide is not None:
             self.run_worker(self._guide.run(), exit_on_error=False, group="tour")
 
-    def apply_settings(self, names: frozenset[str]) -> None:
+    def apply_settings(self) -> None:
         """Use changed settings of the app itself."""
-        self.run_worker(self._apply_settings(names), exit_on_error=False, group="settings")
+        self.run_worker(self._apply_settings(), exit_on_error=False, group="settings")
 
-    async def _apply_settings(self, names: frozenset[str]) -> None:
+    async def _apply_settings(self) -> None:
         from agentcli.tui.startup.preferences import load_preferences
 
         start, before = self._start_with, self.preferences
         fresh = await asyncio.to_thread(load_preferences, start.cwd, start.environ, start.settings, start.theme)
-        now = self.preferences = before.with_changed(names, fresh)
+        now = self.preferences = before.with_live(fresh)
         self.surroundings.notifications = now.notifications
         self.chat.activity.moving = not now.reduced_motion
         if now.theme != before.theme and now.theme != self.themes.active.setting:
@@ -164,40 +236,26 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             self.farewell = await farewell(engine, continues=self._start_with.tour is None)
         if self.preferences.exit_transcript == "all" and self._exit_code < _SIGNAL_CODE:
             for worker in [one for one in self.workers if one.group == "earlier"]:
-                with contextlib.suppress(WorkerError):
+                with suppress(WorkerError):
                     await worker.wait()
-        await self.mentions.aclose()
+        await self.completions.aclose()
         await self.chat.session.close()
-        if self._start_with.tour is None and (kept := self._kept_transcript()):
+        if self._start_with.tour is None and (kept := self._keep_transcript()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         self.exit(self._exit_code)
 
-    def _kept_transcript(self) -> str:
-        from agentcli.tui.terminal.exit_text import kept_transcript
+    def _keep_transcript(self) -> str:
+        from agentcli.tui.terminal.exit_text import keep_transcript
 
         self.chat.session.catch_up()
-        return kept_transcript(self.chat.transcript, self.preferences.exit_transcript, self.size.width)
+        return keep_transcript(self.chat.transcript, self.preferences.exit_transcript, self.size.width)
 
     def welcome_item(self) -> WelcomeItem:
         """The greeting at the top of a new session."""
-        tour, folder = self._start_with.tour, shown_path(self.preferences.cwd)
+        tour, folder = self._start_with.tour, show_path(self.preferences.cwd)
         usual = (folder, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
         lines = usual if tour is None else tour.welcome
         return WelcomeItem(id=WELCOME, version=__version__, lines=lines)
-
-    def _commands(self, typed: str) -> Sequence[Command]:
-        from agentcli.interactive.completion.sources import registered_commands
-
-        return registered_commands(typed, self.chat.session.engine)
-
-    def _servers(self) -> McpServers | None:
-        engine = self.chat.session.engine
-        return engine.session.mcp if engine is not None else None
-
-    def _completions(self, command: str) -> list[tuple[str, str]]:
-        from agentcli.commands.registry import completions
-
-        return completions(command, self.chat.session.engine, self.chat.actions.front_end)
 
     # ---------------------------------------------------------------------------------------------------- screens
 
@@ -245,7 +303,7 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             self.screen.show_notice("Ctrl+D again quits")
 
     @on(BackgroundColour)
-    def _background_known(self, event: BackgroundColour) -> None:
+    def _take_background(self, event: BackgroundColour) -> None:
         self.themes.learn_background(event.rgb, event.is_light)
 
     # --------------------------------------------------------------------------------------------------- terminal
@@ -268,4 +326,4 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             self.call_for_attention("Failed" if result.is_error else "Done")
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
-        self.drafts.flush()
+        self.drafts.flush_in_thread()

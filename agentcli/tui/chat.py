@@ -25,8 +25,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import is_lone_key, plain_line, plain_text
-from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.modes import next_mode
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.submission import parse_draft, sends_prompt
 from agentcli.interactive.view import Question
 from agentcli.tui.blocks.items import make_block
@@ -34,14 +33,13 @@ from agentcli.tui.front_end import AppFrontEnd
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
-from agentcli.tui.painted_app import QuickCompositor
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.session import TuiSession
 from agentcli.tui.status.data import branch_of
 from agentcli.tui.status.lines import ActivityLine, StatusLine
-from agentcli.tui.textual_internals import paint_now, use_compositor
+from agentcli.tui.textual_internals import paint_now, use_quick_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.findbar import FindBar
 from agentcli.tui.transcript.widget import Transcript
@@ -69,11 +67,12 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
         super().__init__()
-        use_compositor(self, QuickCompositor())
+        use_quick_compositor(self)
         self.palette = palette
         self.session = TuiSession(self, read_branch=branch_of)
         self.transcript = Transcript(make_block, palette)
         self.prompt = prompt
+        self.prompt.open_history = self._open_history
         self.status = StatusLine(palette, app.preferences.status_command(__version__))
         self.activity = ActivityLine(palette, moving=not app.preferences.reduced_motion)
         self.finder = FindBar(self.transcript)
@@ -159,14 +158,11 @@ class ChatScreen(Screen[None]):
     def show_queued(self, texts: list[str]) -> None:
         self.prompt.set_queued(texts)
 
-    def give_back(self, drafts: list[Draft]) -> None:
-        self._put_before(*drafts)
-
     def refresh_commands(self) -> None:
         self.prompt.refresh_commands()
 
-    def apply_settings(self, names: frozenset[str]) -> None:
-        self._host.apply_settings(names)
+    def apply_settings(self) -> None:
+        self._host.apply_settings()
 
     def finished(self, result: ev.Result) -> None:
         self._host.work_ended(result, time.monotonic() - self._sent_at)
@@ -252,9 +248,9 @@ class ChatScreen(Screen[None]):
     def _take_back(self) -> None:
         draft = self.session.take_back()
         if draft is not None:
-            self._put_before(draft)
+            self.give_back([draft])
 
-    def _put_before(self, *drafts: Draft) -> None:
+    def give_back(self, drafts: list[Draft]) -> None:
         """Put drafts into the prompt, before the typed text. A command stands alone; the others are in the history."""
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
@@ -342,6 +338,15 @@ class ChatScreen(Screen[None]):
         """Paint now. The usual way is slower: idle widgets ask the screen, which paints them with a later frame."""
         paint_now(self, (self.transcript, self.transcript.vertical_scrollbar, self.activity, self.status))
 
+    def _open_history(self) -> None:
+        from agentcli.tui.screens.pickers import HistoryPicker
+
+        def load(draft: Draft | None) -> None:
+            if draft is not None:
+                self.prompt.load(draft)
+
+        self._host.push_screen(HistoryPicker(self.prompt.history.newest), load)
+
     def leave_or_copy(self) -> None:
         selected = self.get_selected_text()
         if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._is_second("ctrl+c"):
@@ -375,11 +380,7 @@ class ChatScreen(Screen[None]):
             self.prompt.on_next_edit = partial(self.activity.end_hint, hint)
 
     def action_cycle_mode(self) -> None:
-        engine = self.session.engine
-        if engine is None:
-            return
-        engine.permissions.set_mode(next_mode(engine))
-        self.session.refresh_facts()
+        self.session.cycle_mode()
 
     def action_details(self) -> None:
         self.transcript.toggle_details()
@@ -454,19 +455,16 @@ class Actions:
 
     def run(self, name: str) -> None:
         """Run the action of a key: one of this class, or the slash command of that name."""
-        if name == "palette":
-            self.start(self._palette())
-        elif name == "rewind":
-            self.start(self._rewind())
-        elif name == "keys":
-            self.start(self._keys())
+        own = {"palette": self._palette, "rewind": self._rewind, "keys": self._keys}
+        if name in own:
+            self.start(own[name]())
         else:
             self.front_end.send(f"/{name}")
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._app.run_worker(self._guarded(work), exit_on_error=False, group="actions")
+        self._app.run_worker(self._guard(work), exit_on_error=False, group="actions")
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except AgentError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
@@ -69,15 +69,11 @@ class AppFrontEnd(FrontEnd):
         return await self._app.surroundings.copy(text)
 
     async def edit(self, text: str) -> str:
-        from agentcli.interactive.drafts.editor import NotWritten
-        from agentcli.tui.prompt.outside import edit_outside
+        from agentcli.tui.prompt.external_input import edit_outside
 
         engine = self._chat.session.engine
         cwd = engine.cwd if engine is not None else self._app.preferences.cwd
-        written = await edit_outside(self._app, text, os.environ, cwd)
-        if isinstance(written, NotWritten):
-            raise AgentError(written.reason)
-        return written.text
+        return await edit_outside(self._app, text, os.environ, cwd)
 
     async def open_session(self, resume: str | None = None) -> None:
         await self.options()
@@ -133,8 +129,7 @@ class AppFrontEnd(FrontEnd):
             return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
         info = engine.session.catalog.get(engine.model)
-        picker = EffortPicker(info, engine.effort or "auto", price)
-        return await self._app.ask_on_screen(picker)
+        return await self._app.ask_on_screen(EffortPicker(info, engine.effort or "auto", price))
 
     async def _mode(self, engine: Engine) -> Any:
         from agentcli.tui.screens.pickers import ModePicker
@@ -145,8 +140,7 @@ class AppFrontEnd(FrontEnd):
         """Return the arguments for `/permissions` that make the change chosen by the user."""
         from agentcli.tui.screens.permission_rules import PermissionsPage
 
-        page = PermissionsPage(entries, engine.permissions.mode.label)
-        return await self._app.ask_on_screen(page)
+        return await self._app.ask_on_screen(PermissionsPage(entries, engine.permissions.mode.label))
 
     async def _context(self, engine: Engine) -> None:
         from agentcli.commands.context import server_lines
@@ -155,9 +149,8 @@ class AppFrontEnd(FrontEnd):
         outlook = engine.context.outlook()
         items = await asyncio.to_thread(engine.context.items)
         dropped = await asyncio.to_thread(engine.context.dropped_items)
-        look = (items, outlook.window, outlook.compact_at)
-        notes = server_lines(engine.server_costs())
-        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine.context, notes=notes))
+        limits, notes = (outlook.window, outlook.compact_at), server_lines(engine.server_costs())
+        await self._app.ask_on_screen(ContextPage(items, *limits, dropped=dropped, control=engine.context, notes=notes))
         self._chat.session.refresh_facts()
 
     async def _cost(self, engine: Engine) -> None:
@@ -170,8 +163,7 @@ class AppFrontEnd(FrontEnd):
         from agentcli.commands.diff import load_changes
         from agentcli.tui.screens.diff import DiffPage
 
-        page = DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope)
-        await self._app.ask_on_screen(page)
+        await self._app.ask_on_screen(DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope))
 
     async def _tasks(self, engine: Engine) -> str | None:
         from agentcli.tui.screens.tasks import TasksPage
@@ -188,10 +180,10 @@ class AppFrontEnd(FrontEnd):
 
         refreshing = self._app.set_interval(1.0, refresh)
         try:
-            picked: tuple[str, str] | None = await self._app.ask_on_screen(page)
+            picked: str | None = await self._app.ask_on_screen(page)
         finally:
             refreshing.stop()
-        return picked[1] if picked is not None else None
+        return picked
 
     async def _hooks(self, rows: Sequence[HookRow]) -> None:
         from agentcli.tui.screens.pickers import HooksPage
@@ -201,8 +193,7 @@ class AppFrontEnd(FrontEnd):
     async def _mcp(self, servers: McpServers, server: McpServer | None = None) -> None:
         from agentcli.tui.screens.mcp import McpPage, ServerPage
 
-        page = McpPage(servers) if server is None else ServerPage(server, servers)
-        await self._app.ask_on_screen(page)
+        await self._app.ask_on_screen(McpPage(servers) if server is None else ServerPage(server, servers))
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines

@@ -161,12 +161,12 @@ _WINDOW = 64
 """Code points examined for a boundary; longer clusters exist only to break terminals."""
 
 
-def clusters(text: str) -> Iterator[Cluster]:
-    """All clusters of one row. Tab stops count from its beginning."""
+def clusters(text: str, cell: int = 0) -> Iterator[Cluster]:
+    """All clusters of a text that begins at a cell of its row. Tab stops count from the beginning of the row."""
     if text.isascii() and "\t" not in text:
-        yield from (Cluster(index, index + 1, index, index + 1) for index in range(len(text)))
+        yield from (Cluster(index, index + 1, cell + index, cell + index + 1) for index in range(len(text)))
         return
-    cell = offset = 0
+    offset = 0
     for part in text.split("\t"):
         if offset:
             width = TAB - cell % TAB
@@ -247,11 +247,6 @@ def row_starts(line: str, width: int) -> list[int]:
 
 def clusters_width(text: str, before: int = 0) -> int:
     """Cells of a text painted as it is, `before` cells after the beginning of its row."""
-    if "\t" not in text:
-        return len(text) if text.isascii() else sum(width for _start, _end, width in _split(text))
-    *parts, last = text.split("\t")
-    cells = before
-    for part in parts:
-        cells += clusters_width(part)
-        cells += TAB - cells % TAB
-    return cells + clusters_width(last) - before
+    if text.isascii() and "\t" not in text:
+        return len(text)
+    return max((cluster.right for cluster in clusters(text, before)), default=before) - before

@@ -37,7 +37,7 @@ PROMPT_KEYS: tuple[PromptKey, ...] = (
     PromptKey("complete", "tab", "Complete a file (@) or command (/)"),
     PromptKey("external_editor", "ctrl+g", "Edit the prompt in your editor"),
     PromptKey("paste_clipboard", "ctrl+v,super+v", "Paste a picture or text from the clipboard"),
-    PromptKey("close", "escape", "Close the menu or the search"),
+    PromptKey("close", "escape", "Close the menu"),
     PromptKey("cursor_left", "left", "Character left"),
     PromptKey("cursor_right", "right", "Character right"),
     PromptKey("cursor_word_left", "ctrl+left,alt+left,alt+b", "Word left"),
@@ -148,7 +148,7 @@ def app_bindings() -> list[Binding]:
     leave = next(key for key in SCREEN_KEYS if key.action == "leave")
     # Handled before the dialog sees the key, when the app's `check_action` allows it.
     in_dialogs = Binding(leave.keys, "leave_dialog", leave.help, show=False, priority=True, id=leave.id)
-    return [*(_binding(key) for key in SCREEN_KEYS if key.everywhere), in_dialogs]
+    return [*(_make_binding(key) for key in SCREEN_KEYS if key.everywhere), in_dialogs]
 
 
 def screen_bindings() -> list[Binding]:
@@ -156,23 +156,23 @@ def screen_bindings() -> list[Binding]:
     # `check_action` enables this binding.
     interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
     at_once = Binding(interrupt.keys, "interrupt_work", interrupt.help, show=False, priority=True, id=interrupt.id)
-    return [*(_binding(key) for key in SCREEN_KEYS if not key.everywhere), at_once]
+    return [*(_make_binding(key) for key in SCREEN_KEYS if not key.everywhere), at_once]
 
 
-def interrupting_keys(keymap: Mapping[str, str]) -> frozenset[str]:
+def list_interrupting_keys(keymap: Mapping[str, str]) -> frozenset[str]:
     interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
     return frozenset(name.strip() for name in keymap.get(interrupt.id, interrupt.keys).split(","))
 
 
-def _binding(key: ScreenKey) -> Binding:
+def _make_binding(key: ScreenKey) -> Binding:
     return Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id)
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    rows = [("Screen", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
+    rows = [("Screen", format_keys(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
     rows += [("Search", keys, text) for keys, text in FINDING_KEYS]
     rows += [("/diff", keys, text) for keys, text in DIFF_KEYS]
-    rows += [("Prompt", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
+    rows += [("Prompt", format_keys(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
     rows += [
         ("Prompt", "@", "Attach a file"),
         ("Prompt", "/", "Run a slash command"),
@@ -182,7 +182,7 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def shown_keys(keys: str) -> str:
+def format_keys(keys: str) -> str:
     """Format key names as on the keyboard: `Ctrl+_, PgUp`."""
     names = [name.strip() for name in keys.split(",") if name.strip()]
     words = ("+".join(_KEY_NAMES.get(part, part.capitalize()) for part in name.split("+")) for name in names)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from agentcli.core.compressed import CompressibleField, compressible_field
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, ToolResultBlock
+from agentcli.core.space_saving import CompressibleField, compressible_field
 from agentcli.core.text.terminal_colours import ColourSpan
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from sys import intern
 
 from agentcli.core import events as ev
@@ -25,10 +24,9 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
-from agentcli.core.text.terminal_colours import checked_spans
+from agentcli.core.text.terminal_colours import check_spans
 from agentcli.interactive import wording
-from agentcli.interactive.wording import PartialOutput
-from agentcli.tui.agents import AgentItem, AgentPresenters, AgentProgress
+from agentcli.interactive.submission import is_of_server
 from agentcli.tui.model import (
     Activity,
     Add,
@@ -47,7 +45,16 @@ from agentcli.tui.model import (
     ThinkingItem,
     ToolItem,
 )
-from agentcli.tui.presenter_state import ActivityState, AnswerPieces, ended_call, step_text, with_changes
+from agentcli.tui.progress import (
+    ActivityState,
+    AgentItem,
+    AgentPresenters,
+    AgentProgress,
+    AnswerPieces,
+    describe_ended_call,
+    step_text,
+    with_changes,
+)
 
 Titles = Callable[[str, Json], str]
 """One-line title of a call, by tool name and input; "" if unknown."""
@@ -82,8 +89,6 @@ class Presenter:
         """Commands already shown as sent; the prompt that such a command sends is not shown again."""
         self._halted = False
         """The interruption has been shown; output that still arrives before the `Result` is not."""
-        self._partial = PartialOutput()
-        """Whether the submission has produced output that an interruption keeps."""
         self._pieces = AnswerPieces()
         self._asked: dict[str, float] = {}
         """Time at which the open question about each call was asked."""
@@ -123,7 +128,7 @@ class Presenter:
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
         """Show an interruption at once; later events about it change nothing. `steering`: caused by a new prompt."""
         self._now, calls = now, dict(self._tools)
-        operations = [*self._close(now, "interrupted"), *self.agents.stop_foreground(now)]
+        operations = [*self._close(now, "interrupted"), *self.agents.stop(now, forget=False)]
         # Keep the calls: their remaining output until they end is still to come.
         self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
@@ -134,7 +139,7 @@ class Presenter:
         return operations
 
     def _interruption(self, result: ev.Result | None = None) -> Operation:
-        text = wording.interruption(self._partial.exists, result)
+        text = wording.interruption(result)
         return Add(EndItem(id=self._new("end"), text=text, level="warning"))
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
@@ -152,7 +157,6 @@ class Presenter:
 
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
         """Show an event of this presenter's own agent."""
-        self._partial.take(event)
         self._now = now
         return [] if self._halted and not event.policy.after_interrupt else self._show(event, now)
 
@@ -173,16 +177,92 @@ class Presenter:
         return item, [Replace(item) if known else Add(item)]
 
     def _show(self, event: ev.Event, now: float) -> list[Operation]:
-        # Not a `singledispatchmethod`: that of Python 3.13 keeps every object it was called on alive.
-        return self._show_type.dispatch(type(event))(self, event, now)
+        match event:
+            case ev.TextStreamed():
+                return self._grow(event, AnswerItem, now)
+            case ev.ThinkingStreamed():
+                return self._grow(event, ThinkingItem, now)
+            case ev.ToolInputStreamed():
+                self._state.count(event.text)
+            case ev.UsageReported(purpose="turn"):
+                self._state.count_reported(event.usage.output_tokens)
+            case ev.RequestStarted(purpose="turn"):
+                self._phase("sending", "Waiting for the model")
+            case ev.StreamWentQuiet():
+                activity, text = self.activity, wording.event_line(event)[0]
+                self._phase(activity.phase or "sending", text, step_began=activity.step_began)
+            case ev.CompactionStarted():
+                self._phase("compacting", wording.event_line(event)[0], step_began=now)
+            case ev.HookStarted():
+                self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
+            case ev.CompactionProposed():
+                self._phase("waiting", "Waiting for your answer")
+            case _:
+                return self._show_reply(event, now)
+        return []
 
-    @singledispatch  # noqa: PLE1519 - called through `dispatch` only
-    def _show_type(self, event: ev.Event, now: float) -> list[Operation]:
-        return self.note_event(event) if event.policy.line and not wording.has_own_notice(event) else []
+    def _show_reply(self, event: ev.Event, now: float) -> list[Operation]:
+        match event:
+            case ev.MessageAppended():
+                return self._message(event.message)
+            case ev.ReplyStarted():
+                return self._reply_started()
+            case ev.BlockStarted(kind="tool_use"):
+                return self._call_begun(event)
+            case ev.BlockFinished():
+                return self._block_finished(event, now)
+            case ev.ReplyTombstoned():
+                return self._withdraw(event.message_id)
+            case ev.Result():
+                return self._end(event, now)
+            case ev.SubmissionInterrupted():
+                return self.interrupted(now, event.steering)
+            case ev.SessionResumed():
+                return self.closed(now)
+            case ev.RetryScheduled():
+                return self._show_retry(event, now)
+        return self._show_call(event, now)
 
-    @_show_type.register
-    def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
-        message = event.message
+    def _show_call(self, event: ev.Event, now: float) -> list[Operation]:
+        match event:
+            case ev.ToolStarted():
+                return self._call_started(event, now)
+            case ev.ToolProgressed():
+                return self._progress(event)
+            case ev.ToolFinished():
+                return self._call_finished(event)
+            case ev.PermissionRequested():
+                return self._permission_requested(event, now)
+            case ev.PermissionResolved():
+                return self._permission_resolved(event, now)
+            case ev.CommandChangedFiles() if (item := self._changing.pop(event.tool_use_id, None)) is not None:
+                return [Replace(with_changes(item, event))]
+            case ev.CommandChangedFiles():
+                return []
+            case ev.RulesLearned() if event.tool_use_id in self._tools:
+                # Show it below the call that asked: other calls may follow already.
+                return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
+        return self._show_notice(event)
+
+    def _show_notice(self, event: ev.Event) -> list[Operation]:
+        match event:
+            case ev.CommandEntered():
+                return self.add_prompt(event.text)
+            case ev.NoticeRaised(code="command"):
+                failed = event.level == "error"
+                return [Add(OutputItem(id=self._new("output"), text=plain_text(event.text), failed=failed))]
+            case ev.NoticeRaised():
+                self._reported.add(event.text)
+                return self.note(event.text, event.level, event.code)
+            case ev.ModeChanged():
+                before, self._mode = self._mode, event.mode
+                if event.mode == before or event.reason == ev.MODE_CHOSEN:
+                    return []
+            case ev.CompactionFailed():
+                self._reported.add(event.text)
+        return self.note_event(event) if wording.has_line(event) else []
+
+    def _message(self, message: Message) -> list[Operation]:
         self._pieces.take(message)
         if message.origin is Origin.TOOL_RESULTS:
             self._of_reply.clear()  # A reply whose calls have results is never retracted.
@@ -220,45 +300,15 @@ class Presenter:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY_TITLE)
         return None
 
-    @_show_type.register
-    def _(self, event: ev.CommandEntered, now: float) -> list[Operation]:
-        return self.add_prompt(event.text)
-
-    @_show_type.register
-    def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
-        return self.closed(now)
-
-    @_show_type.register
-    def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Operation]:
-        return self.interrupted(now, event.steering)
-
-    @_show_type.register
-    def _(self, event: ev.NoticeRaised, now: float) -> list[Operation]:
-        if event.code == "command":
-            failed = event.level == "error"
-            return [Add(OutputItem(id=self._new("output"), text=plain_text(event.text), failed=failed))]
-        self._reported.add(event.text)
-        return self.note(event.text, event.level, event.code)
-
     # ----------------------------------------------------------------------------------------------- the reply
 
-    @_show_type.register
-    def _(self, event: ev.RequestStarted, now: float) -> list[Operation]:
-        if event.purpose == "turn":
-            self._phase("sending", "Waiting for the model")
-        return []
-
-    @_show_type.register
-    def _(self, event: ev.ReplyStarted, now: float) -> list[Operation]:
+    def _reply_started(self) -> list[Operation]:
         self._phase("thinking", "Working")
         retry, self._retry = self._retry, None
         # The retry succeeded: show it as information, no longer as a warning.
         return [Replace(replace(retry, level="info"))] if retry is not None else []
 
-    @_show_type.register
-    def _(self, event: ev.BlockStarted, now: float) -> list[Operation]:
-        if event.kind != "tool_use":
-            return []
+    def _call_begun(self, event: ev.BlockStarted) -> list[Operation]:
         title = plain_line(event.name)
         item = ToolItem(id=self._of(event.message_id, event.index), name=title, title=title, status="writing")
         self._spelling[event.message_id, event.index] = item
@@ -266,26 +316,12 @@ class Presenter:
         self._phase("writing", f"Writing the input of {title}")
         return [Add(item)]
 
-    @_show_type.register
-    def _(self, event: ev.ToolInputStreamed, now: float) -> list[Operation]:
-        self._state.count(event.text)
-        return []
-
-    @_show_type.register
-    def _(self, event: ev.TextStreamed, now: float) -> list[Operation]:
-        if self.activity.phase != "writing" or self.activity.text != "Writing":
-            self._phase("writing", "Writing")
-        return self._grow(event, AnswerItem, now)
-
-    @_show_type.register
-    def _(self, event: ev.ThinkingStreamed, now: float) -> list[Operation]:
-        if self.activity.phase != "thinking" or self.activity.text != "Thinking":
-            self._phase("thinking", "Thinking")
-        return self._grow(event, ThinkingItem, now)
-
     def _grow(
         self, event: ev.TextStreamed | ev.ThinkingStreamed, kind: type[AnswerItem | ThinkingItem], now: float
     ) -> list[Operation]:
+        phase, words = ("thinking", "Thinking") if kind is ThinkingItem else ("writing", "Writing")
+        if self.activity.phase != phase or self.activity.text != words:
+            self._phase(phase, words)
         self._state.count(event.text)
         stream = self._stream(event.message_id, event.index, kind, now)
         text = stream.stripper.feed(event.text)
@@ -303,8 +339,7 @@ class Presenter:
         self._belongs(event.message_id, stream.item.id)
         return [Add(stream.item)]
 
-    @_show_type.register
-    def _(self, event: ev.BlockFinished, now: float) -> list[Operation]:
+    def _block_finished(self, event: ev.BlockFinished, now: float) -> list[Operation]:
         block = event.block
         if isinstance(block, ToolUseBlock):
             return self._call(event, block)
@@ -346,24 +381,16 @@ class Presenter:
         self._belongs(event.message_id, item.id)
         return [Add(item)]
 
-    @_show_type.register
-    def _(self, event: ev.ReplyTombstoned, now: float) -> list[Operation]:
-        ids = self._of_reply.pop(event.message_id, {})
-        self._streams = {place: stream for place, stream in self._streams.items() if place[0] != event.message_id}
-        self._spelling = {place: item for place, item in self._spelling.items() if place[0] != event.message_id}
+    def _withdraw(self, reply: str) -> list[Operation]:
+        ids = self._of_reply.pop(reply, {})
+        self._streams = {place: stream for place, stream in self._streams.items() if place[0] != reply}
+        self._spelling = {place: item for place, item in self._spelling.items() if place[0] != reply}
         self._tools = {call: item for call, item in self._tools.items() if item.id not in ids}
         return [Remove(id) for id in ids]
 
-    @_show_type.register
-    def _(self, event: ev.UsageReported, now: float) -> list[Operation]:
-        if event.purpose == "turn":
-            self._state.count_reported(event.usage.output_tokens)
-        return []
-
     # --------------------------------------------------------------------------------------------------- waiting
 
-    @_show_type.register
-    def _(self, event: ev.RetryScheduled, now: float) -> list[Operation]:
+    def _show_retry(self, event: ev.RetryScheduled, now: float) -> list[Operation]:
         until = now + event.wait_seconds
         self._phase("retrying", wording.retry(event), until)
         text = f"{wording.retry(event)}."
@@ -373,61 +400,15 @@ class Presenter:
         self._retry = self._notice(text, "warning", "retry")
         return [Add(self._retry)]
 
-    @_show_type.register
-    def _(self, event: ev.StreamWentQuiet | ev.CompactionStarted, now: float) -> list[Operation]:
-        text = wording.event_line(event)[0]
-        if isinstance(event, ev.StreamWentQuiet):
-            self._phase(self.activity.phase or "sending", text, step_began=self.activity.step_began)
-        else:
-            self._phase("compacting", text, step_began=now)
-        return []
-
-    @_show_type.register
-    def _(self, event: ev.ModeChanged, now: float) -> list[Operation]:
-        before, self._mode = self._mode, event.mode
-        return [] if event.mode == before or event.reason == ev.MODE_CHOSEN else self.note_event(event)
-
-    @_show_type.register
-    def _(self, event: ev.CompactionFailed, now: float) -> list[Operation]:
-        self._reported.add(event.text)
-        return [] if wording.has_own_notice(event) else self.note_event(event)
-
-    @_show_type.register
-    def _(self, event: ev.RulesLearned, now: float) -> list[Operation]:
-        if event.tool_use_id not in self._tools:
-            return self.note_event(event)
-        # Show it below the call that asked: other calls may follow already.
-        return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
-
-    @_show_type.register
-    def _(self, event: ev.PermissionDenied | ev.ContextCompacted, now: float) -> list[Operation]:
-        return []  # The call's result and the boundary message show it.
-
-    @_show_type.register
-    def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
-        self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
-        return []
-
-    @_show_type.register
-    def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
-        return self.note(*wording.event_line(event), "HookFinished") if event.is_notable else []
-
-    @_show_type.register
-    def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
-        self._phase("waiting", "Waiting for your answer")
-        return []
-
     # ----------------------------------------------------------------------------------------------------- tools
 
-    @_show_type.register
-    def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
-        if self.activity.phase or not ev.is_of_server(event):
+    def _permission_requested(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
+        if self.activity.phase or not is_of_server(event):
             self._phase("waiting", "Waiting for your answer")
         self._asked[event.tool_use_id] = now
         return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
 
-    @_show_type.register
-    def _(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
+    def _permission_resolved(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
         # An MCP server may ask while nothing runs.
         if self.activity.phase:
             self._phase("tools", "Working")
@@ -441,8 +422,7 @@ class Presenter:
             self._phase("tools", step_text(item.title, item.input), step_began=began)
         return self._tool(event.tool_use_id, status="running", began=began)
 
-    @_show_type.register
-    def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
+    def _call_started(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
         self._phase("tools", step_text(event.title, event.input), step_began=now)
         if (item := self._tools.get(event.tool_use_id)) is None:
@@ -453,22 +433,20 @@ class Presenter:
         given = item.input if item.input == event.input else event.input  # keep the object that the log shares
         return self._tool(event.tool_use_id, status="running", title=title, input=given, began=now)
 
-    @_show_type.register
-    def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
+    def _progress(self, event: ev.ToolProgressed) -> list[Operation]:
         if line := wording.progress_line(event):
             return self._tool(event.tool_use_id, summary=line)
         item = self._tools.get(event.tool_use_id)
         if item is None or not event.text:
             return []
-        text, colours = event.text.removeprefix("\r"), tuple(checked_spans(event.data.get("colours")))
+        text, colours = event.text.removeprefix("\r"), tuple(check_spans(event.data.get("colours")))
         grow = Grow(item.id, ("" if text == event.text else "\r") + plain_text(text), colours)
         return [grow, CountLines(item.id, lines)] if isinstance(lines := event.data.get("lines"), int) else [grow]
 
-    @_show_type.register
-    def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
+    def _call_finished(self, event: ev.ToolFinished) -> list[Operation]:
         self._agent_calls.discard(event.tool_use_id)
-        display = event.display or self._planned(event.tool_use_id)
-        operations = self._tool(event.tool_use_id, **ended_call(event, display))
+        display = event.display or self._show_plan(event.tool_use_id)
+        operations = self._tool(event.tool_use_id, **describe_ended_call(event, display))
         ended = self._tools.pop(event.tool_use_id, None)
         if ended is not None and event.name == "Task":
             self._ended_tasks[event.tool_use_id] = ended.id
@@ -477,11 +455,6 @@ class Presenter:
         self._phase("tools", "Working")
         self._show_running()
         return operations
-
-    @_show_type.register
-    def _(self, event: ev.CommandChangedFiles, now: float) -> list[Operation]:
-        item = self._changing.pop(event.tool_use_id, None)
-        return [Replace(with_changes(item, event))] if item is not None else []
 
     def _show_running(self) -> None:
         """Set the activity to what the submission waits for: a call or agents."""
@@ -502,7 +475,7 @@ class Presenter:
     def _count_agents(self) -> None:
         self._state.set_agents(self.agents.running)
 
-    def _planned(self, call: str) -> Json:
+    def _show_plan(self, call: str) -> Json:
         """Display of a plan that was not approved: the user still needs to read it to request changes."""
         item = self._tools.get(call)
         plan = item.input.get("plan") if item is not None and item.name == "ExitPlanMode" else None
@@ -516,8 +489,7 @@ class Presenter:
 
     # ------------------------------------------------------------------------------------------------------- end
 
-    @_show_type.register
-    def _(self, event: ev.Result, now: float) -> list[Operation]:
+    def _end(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
         if event.terminal == wording.PROMPT_BLOCKED and self._echoed:
             self._echoed -= 1
@@ -531,9 +503,9 @@ class Presenter:
 
     def settled(self, now: float) -> list[Operation]:
         """End the submission, with or without a Result."""
-        operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
+        operations = [*self._close(now, "interrupted"), *self.agents.stop(now)]
         self._of_reply.clear()
-        self._retry, self._halted, self._partial = None, False, PartialOutput()
+        self._retry, self._halted = None, False
         self._reported.clear()
         self._agent_calls.clear()
         self._changing.clear()
@@ -542,7 +514,7 @@ class Presenter:
 
     def closed(self, now: float) -> list[Operation]:
         """End the session in this process: stop everything, including background agents."""
-        return [*self.settled(now), *self.agents.end(now, all=True)]
+        return [*self.settled(now), *self.agents.stop(now, all=True)]
 
     def _close(self, now: float, status: str) -> list[Operation]:
         """Close everything open: fold thinking, mark unfinished calls with `status`, remove half-written calls."""
@@ -553,7 +525,9 @@ class Presenter:
                 operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
                 self._belongs(message_id, self._of(message_id, index))
         operations += [Remove(item.id) for item in self._spelling.values()]
-        open_calls = [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
+        open_calls = [
+            replace(item, display=item.display or self._show_plan(call)) for call, item in self._tools.items()
+        ]
         operations += [Replace(replace(item, status=status)) for item in open_calls]  # type: ignore[arg-type]
         self._streams.clear()
         self._spelling.clear()

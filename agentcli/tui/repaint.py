@@ -385,7 +385,7 @@ def find_move(before: Sequence[str | None], after: Sequence[str | None]) -> RowM
     return RowMove(first, last + rows, rows) if rows > 0 else RowMove(first + rows, last, rows)
 
 
-def _unknown_row(width: int) -> Row:
+def _make_unknown_row(width: int) -> Row:
     return [None] * width, [None] * width
 
 
@@ -412,13 +412,13 @@ class ScreenMemory:
         """Set the size. After a change nothing is known about the terminal's content or the wanted content."""
         if self.size != (width, height):
             self.size = (width, height)
-            self._wanted = [_unknown_row(width) for _row in range(height)]
+            self._wanted = [_make_unknown_row(width) for _row in range(height)]
             self.forget()
 
     def forget(self) -> None:
         """Forget the screen after other output to the terminal, so that everything is written again."""
         width, height = self.size
-        self._shown = [_unknown_row(width) for _row in range(height)]
+        self._shown = [_make_unknown_row(width) for _row in range(height)]
         self._texts = [None] * height
         self._placed = set(range(height))
         self._cursor = None
@@ -472,7 +472,7 @@ class ScreenMemory:
         if len(changed) >= MIN_MOVED and (move := find_move(self._texts, texts)) is not None:
             first, last, rows = move
             writer.scroll(first, last, rows)
-            new = [_unknown_row(self.size[0]) for _row in range(abs(rows))]
+            new = [_make_unknown_row(self.size[0]) for _row in range(abs(rows))]
             part = shown[first : last + 1]
             shown[first : last + 1] = [*part[rows:], *new] if rows > 0 else [*new, *part[:rows]]
             changed = [y for y in range(len(wanted)) if wanted[y] != shown[y]]

@@ -50,40 +50,17 @@ PAUSE_BESIDE_WORK = 0.01
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
-def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
+def replay(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
     """Return the items that these events produce. Pure; may run in a thread. `prefix` of ids missing in the file."""
     presenter, shell_presenter = Presenter(title_of, prefix), Presenter(title_of, f"{prefix}shell-")
     items: dict[str, Item] = {}
-    shell_lines = _ConcurrentShellLines()
     for event in history:
-        shows = shell_presenter if shell_lines.has(event) else presenter
+        # The user's shell lines may run beside a submission, and end after it.
+        shows = shell_presenter if event.agent == ev.USER_AGENT else presenter
         _apply(items, shows.show(event, 0.0))
     _apply(items, presenter.closed(0.0))
     # A shell line that was running when the process ended has no finish event.
     return [replace(item, status="interrupted") if _runs(item) else item for item in items.values()]
-
-
-class _ConcurrentShellLines:
-    """Tells the user's shell lines that ran during a submission from those that were submissions themselves."""
-
-    def __init__(self) -> None:
-        self._model_works = False
-        self._calls: set[str] = set()
-
-    def has(self, event: ev.Event) -> bool:
-        match event:
-            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT:
-                self._model_works = True
-            case ev.CompactionStarted():
-                self._model_works = True
-            case ev.Result() | ev.SessionResumed():
-                self._model_works = False
-            case ev.ToolStarted(agent=ev.USER_AGENT) if self._model_works:
-                self._calls.add(event.tool_use_id)
-                return True
-            case ev.ToolFinished(agent=ev.USER_AGENT):
-                return event.tool_use_id in self._calls
-        return False
 
 
 def _runs(item: Item) -> TypeGuard[ToolItem]:
@@ -111,7 +88,7 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
     from agentcli.tui.blocks.highlight import warm
 
     earlier, recent = split_history(engine.take_recent_history(), RECENT_EVENTS)
-    items = replayed(recent, engine.title_of)
+    items = replay(recent, engine.title_of)
     engine.context.prepare()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items, earlier
@@ -139,7 +116,7 @@ def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event],
 def earlier_items(earlier: list[ev.Event], title_of: Titles, prefix: str, pace: Pace) -> list[Item]:
     """Return the packed items of the events before the end of a long conversation. Run it in a thread: `pace` pauses
     often, because the first request is prepared at the same time."""
-    items = replayed(pace(earlier), title_of, prefix)
+    items = replay(pace(earlier), title_of, prefix)
     for item in pace(items):
         pack_item(item)
     return items
@@ -168,14 +145,14 @@ class EarlierPast:
 
     async def _operations(self) -> AsyncGenerator[Operation, None]:
         if self._earlier:
-            given = self._earlier, self._engine.title_of, "earlier-", self._paced
+            given = self._earlier, self._engine.title_of, "earlier-", self._pace
             yield Above(tuple(await asyncio.to_thread(earlier_items, *given)))
         part = self._engine.earlier_part
         if part is None:
             return
         from agentcli.session.load import unreadable_lines
 
-        skipped, sections, messages = -part.skipped, part.sections(self._paced), list[list[Message]]()
+        skipped, sections, messages = -part.skipped, part.sections(self._pace), list[list[Message]]()
         for number in range(len(part.cuts) - 1):
             try:
                 section, items = await asyncio.to_thread(self._read_section, sections, number)
@@ -189,7 +166,7 @@ class EarlierPast:
         if skipped > 0:
             yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
 
-    def _paced(self, entries: Iterable[T]) -> Iterator[T]:
+    def _pace(self, entries: Iterable[T]) -> Iterator[T]:
         """Yield entries with pauses, longer ones while a submission runs because its requests have priority."""
         for number, entry in enumerate(entries, 1):
             if number % AT_ONCE == 0:
@@ -201,8 +178,8 @@ class EarlierPast:
     def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]]:
         """Read the next section, compress its blocks and build its items. Raises OSError."""
         section = next(sections)
-        items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-", self._paced)
-        for block in self._paced(block for message in section.messages for block in message.content):
+        items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-", self._pace)
+        for block in self._pace(block for message in section.messages for block in message.content):
             compress_block(block)
         return section, items
 
@@ -220,7 +197,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     if len(found) != 1:
         return []
     try:
-        items = replayed(load_end_of_history(found[0].path), _title, "end-")
+        items = replay(load_end_of_history(found[0].path), _title, "end-")
     except OSError:
         return []
     if _answers(items):
@@ -233,7 +210,7 @@ def last_lines_of(session: SessionInfo) -> list[str]:
     from agentcli.session.load import load_end_of_history, load_session
 
     # The last answer alone may be longer than the part of the file that is read first.
-    items = replayed(load_end_of_history(session.path), _title) or replayed(load_session(session.path).history, _title)
+    items = replay(load_end_of_history(session.path), _title) or replay(load_session(session.path).history, _title)
     lines: list[str] = []
     for item in items:
         if isinstance(item, PromptItem):

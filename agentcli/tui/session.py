@@ -18,15 +18,15 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.submission import is_prompt
-from agentcli.interactive.view import Question, Sent
+from agentcli.interactive.view import Question, Sent, View
 from agentcli.tui.model import Above, Activity, Add, Clear, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.presenter_state import active_todo
+from agentcli.tui.progress import active_todo
 from agentcli.tui.status.data import FactsFeed
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.drafts.draft import Draft
+    from agentcli.interactive.drafts import Draft
     from agentcli.tui.chat import ChatScreen
 
 FRAME_SECONDS = 1 / 30
@@ -65,7 +65,7 @@ MAX_WAITING = 200
 """Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""
 
 
-class TranscriptView:
+class TranscriptView(View):
     def __init__(self, screen: ChatScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None) -> None:
         self._screen = screen
         self._now = now
@@ -155,13 +155,13 @@ class TranscriptView:
         self._screen.apply([Above(tuple(items))])
 
     def show_opened(self, engine: Engine) -> None:
-        from agentcli.tui.resume import replayed
+        from agentcli.tui.resume import replay
 
         self.catch_up()
         self._engine = engine
         past, self.past = self.past, None
         if past is None:
-            past = replayed(engine.take_history(), engine.title_of)
+            past = replay(engine.take_history(), engine.title_of)
         if past:
             self._screen.apply([*map(Remove, self._previewed), Above(tuple(past))])
             self._previewed = []
@@ -203,7 +203,7 @@ class TranscriptView:
         self.catch_up()
         self._apply(self._shell_presenter.show(event, self._now()))
 
-    def note(self, text: str, level: str) -> None:
+    def note(self, text: str, level: str = "info") -> None:
         self.catch_up()
         self._apply(self.presenter.note(text, level))
 
@@ -223,11 +223,8 @@ class TranscriptView:
             self.facts.agents = self.presenter.activity.agents
             self.facts.refresh()
 
-    def take_due(self, draft: Draft) -> bool:
-        return False
-
-    def apply_settings(self, names: frozenset[str]) -> None:
-        self._screen.apply_settings(names)
+    def apply_settings(self) -> None:
+        self._screen.apply_settings()
 
     def refresh_commands(self) -> None:
         self._screen.refresh_commands()

@@ -10,8 +10,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.worker import Worker
 
-from agentcli.tui.prompt.box import IDLE_HINT
-from agentcli.tui.prompt.widgets import PromptMark, PromptRule
+from agentcli.tui.prompt.box import IDLE_HINT, PromptMark, PromptRule
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.terminal.instant import look_path, save_look
 from agentcli.tui.theme.palette import Palette

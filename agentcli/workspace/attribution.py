@@ -136,8 +136,8 @@ async def users_changes(
     found = await shadow.compare(before.tree, after.tree)
     # An ignored file is in snapshots only after a call has named it, but it existed before.
     appeared = [path for path, one in found.items() if path in forced and not one.before.exists]
-    hidden = await shadow.ignored(appeared)
-    not_theirs = _relative(shadow, except_below or ())
+    hidden = await shadow.list_ignored(appeared)
+    not_theirs = _make_relative(shadow, except_below or ())
     if except_below is not None and any(is_ignore_file(path) for path in found):
         # A call changed the ignore rules, so that files which existed all along become visible.
         hidden |= {path for path, one in found.items() if not one.before.exists}
@@ -152,7 +152,7 @@ async def users_changes(
     return changes
 
 
-def _relative(shadow: Shadow, paths: Sequence[str]) -> list[str]:
+def _make_relative(shadow: Shadow, paths: Sequence[str]) -> list[str]:
     root = str(shadow.root)
     return [os.path.relpath(path, root) for path in paths]
 

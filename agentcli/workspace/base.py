@@ -1,14 +1,17 @@
-"""The interface of a workspace, and its data: file changes, diffs, undo plans and reports."""
+"""The workspace of a session as the loop sees it, and its data: file changes, diffs, undo plans and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+
+if TYPE_CHECKING:
+    from agentcli.workspace.history import WorkspaceHistory
 
 ChangeKind = Literal["added", "modified", "deleted"]
 ConflictChoice = Literal["keep", "replace"]
@@ -184,30 +187,103 @@ class TooManyFiles(SnapshotError):
     """The folder has too many files for snapshots."""
 
 
+SNAPSHOT_SECONDS = 10.0
+
+
+@frozen
+class SnapshotLocation:
+    """Where the snapshots of a session are stored."""
+
+    state_dir: Path
+    session_id: str
+    search_path: str | None = None
+    snapshot_seconds: float = SNAPSHOT_SECONDS
+    """Maximum seconds that a call waits for its snapshot."""
+    forked_from: str = ""
+    """Id of the session that this one was forked from."""
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "snapshots"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "sessions" / f"{self.session_id}.jsonl"
+
+
 class Workspace:
-    """Keeps the contents of files before calls that may change them. This base class keeps nothing; `reason` says
-    why."""
+    """Keeps the contents of files before calls that may change them, so that they can be undone.
 
-    def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
+    Most conversations change no files: the history, which does the work, is created before the first call that may.
+    """
+
+    def __init__(
+        self,
+        reason: str = "No copies of files are kept here, so nothing can be undone.",
+        place: SnapshotLocation | None = None,
+        may_warm: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`place`: where the copies are; None: none are kept, and `reason` says why."""
         self._reason = reason
+        self._place = place
+        self._may_warm = may_warm
+        self._history: WorkspaceHistory | None = None
+        self._prompt_id: str | None = None
+        self._last_prompt = ""
+        self._running = 0
+        """Number of calls that may be changing files now: several if sub-agents work."""
+        self._only: set[str] | None = set()
+        """Paths that calls which ended during others may have changed; None: any file."""
+        self._overlap = False
+        """Whether calls overlapped since none was running."""
+        self._end_is_due = False
+        """Whether the submission ended while a background agent's call was running."""
 
-    async def warm(self, working_dirs: Sequence[Path]) -> None:
-        """Prepare the first snapshot in advance, if that is allowed."""
+    def _open(self) -> WorkspaceHistory | None:
+        if self._history is None and self._place is not None:
+            from agentcli.workspace.history import WorkspaceHistory
+
+            self._history = WorkspaceHistory(self._place)
+            if self._prompt_id is not None:
+                self._history.begin(self._prompt_id)
+        return self._history
 
     def begin(self, prompt_id: str) -> None:
         """Call when a submission begins."""
+        self._prompt_id = self._last_prompt = prompt_id
+        self._end_is_due = False
+        if self._history is not None:
+            self._history.begin(prompt_id)
+
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        """Prepare the first snapshot in advance, if that is allowed."""
+        if self._may_warm() and (history := self._open()) is not None:
+            await history.warm(working_dirs)
 
     async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
         """Why changes in these folders, or to one of these paths, could not be undone, as half a sentence; empty if
         they could, or if the user has switched undo off. Must not raise."""
-        return ""
+        history = self._open()
+        return "" if history is None else await history.find_gap(working_dirs, paths)
 
     def uncovered(self) -> tuple[Path, ...]:
         """Paths in the working directories that undo does not cover, without those that a tool can rebuild."""
-        return ()
+        return self._history.uncovered() if self._history is not None else ()
 
-    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+    async def before_change(self, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Call right before a call that is not safe starts. Must be quick and must not raise."""
+        if (history := self._open()) is None:
+            return
+        if self._prompt_id is None and not self._running and not self._end_is_due:
+            # A background agent continues after the prompt that started it.
+            history.begin(self._last_prompt)
+            self._end_is_due = True
+        self._running += 1
+        try:
+            await history.before_change(input, cwd, working_dirs)
+        except BaseException:
+            self._running -= 1
+            raise
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
         """Call when such a call has ended. Must not raise.
@@ -215,48 +291,88 @@ class Workspace:
         It may have changed the paths in `only` and everything below them; None: any file. `background`: commands of the
         agent continue in the background. Changes until the next call are the user's. `report`: id of a call whose
         changes `take_call_changes` returns later. Returns whether there will be any.
+
+        Changes of overlapping calls are attributed together, when the last one has ended, and are not reported for a
+        single call.
         """
-        return False
+        if self._history is None:
+            return False
+        self._running -= 1
+        self._overlap |= bool(self._running)
+        self._only = None if only is None or self._only is None else {*self._only, *only}
+        if self._running:
+            return False
+        changed, self._only = self._only, set()
+        overlap, self._overlap = self._overlap, False
+        only = None if changed is None else sorted(changed)
+        has_changes = await self._history.after_change(only, background, "" if overlap else report)
+        if self._end_is_due and not self._running:
+            self._end_is_due = False
+            await self._history.end()
+        return has_changes
 
     def take_call_changes(self) -> list[CallChanges]:
         """The changes of reported calls that are compared by now, each once."""
-        return []
+        return self._history.take_call_changes() if self._history is not None else []
 
-    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
-        """Call when the user runs a command of their own, possibly during a call. Must not raise.
+    def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """Call when the user runs a command of their own, possibly during a call.
 
         It may change the paths in `only`; None: any file.
         """
+        if self._history is not None:
+            self._history.before_user_command(command, only)
 
-    async def after_user_command(self) -> None:
-        """Call when the user's command has ended. Must not raise."""
+    def after_user_command(self) -> None:
+        """Call when the user's command has ended."""
+        if self._history is not None:
+            self._history.after_user_command()
 
     async def end(self, hurry: bool = False) -> None:
         """Call when the submission is over; later changes are the user's. `hurry`: finish within a second, because the
         program is about to exit."""
+        self._prompt_id = None
+        if self._running and not hurry:
+            self._end_is_due = True
+        elif self._history is not None:
+            await self._history.end(hurry)
 
     def take_notice(self) -> str | None:
         """The next message about changes that cannot be undone; each is returned once."""
-        return None
+        return self._history.take_notice() if self._history is not None else None
 
     async def changes(self) -> list[FileChange]:
-        return []
+        """Changes of the last submission that was not undone."""
+        history = self._open()
+        return [] if history is None else await history.changes()
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
-        return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
+        """Changes as unified diffs. I/O errors are reported in `problem`, not raised."""
+        if (history := self._open()) is None:
+            return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
+        return await history.diff(scope, working_dirs)
 
     async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return UndoReport(False, self._reason)
+        history = self._open()
+        return UndoReport(False, self._reason) if history is None else await history.put_back(False, choices)
 
     async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return UndoReport(False, self._reason)
+        history = self._open()
+        return UndoReport(False, self._reason) if history is None else await history.put_back(True, choices)
 
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """The questions that an undo (`again`: a redo) would have beyond `choices`. Changes nothing."""
-        return UndoPlan()
+        history = self._open()
+        return UndoPlan() if history is None else await history.plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:
         """The net effect of the undos and redos since the last call, which may have been made by an earlier process."""
-        return []
+        # Check the disk first: a session without changes has no journal.
+        if self._place is None or (self._history is None and not self._place.journal.exists()):
+            return []
+        history = self._open()
+        return [] if history is None else await history.take_undo_news()
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        if self._history is not None:
+            await self._history.aclose()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
-from agentcli.core.files.bounded_read import read_bounded, read_start
+from agentcli.core.files.access import read_bounded, read_start
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.unified_diff import parse_files
 from agentcli.workspace.base import (
@@ -37,7 +37,7 @@ from agentcli.workspace.base import (
 from agentcli.workspace.file_undo import agent_steps
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git, head_commit
 from agentcli.workspace.journal import EntryChange, UserChanges
-from agentcli.workspace.listing import uncovered_changes, why_uncovered
+from agentcli.workspace.listing import list_uncovered_changes, why_uncovered
 from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
@@ -54,7 +54,7 @@ async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderD
     stretches: dict[str, list[Stretch]] = {}
     notes: dict[str, FileChange] = {}
     for before, after, users in spans:
-        trees, own = _own(await shadow.compare(before.tree, after.tree), users)
+        trees, own = _separate_own(await shadow.compare(before.tree, after.tree), users)
         for path, steps in own.items():
             if not is_without_copy(path, before, after):
                 for step in steps:
@@ -74,7 +74,7 @@ async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderD
 async def agent_changes(shadow: Shadow, span: SubmissionSpan) -> list[FileChange]:
     """The changes of one submission. Raises `SnapshotError`."""
     before, after, users = span
-    trees, _own_steps = _own(await shadow.compare(before.tree, after.tree), users)
+    trees, _own_steps = _separate_own(await shadow.compare(before.tree, after.tree), users)
     found = [
         FileChange(str(shadow.root / path), one.kind)
         for path, one in trees.items()
@@ -89,7 +89,7 @@ async def _trees(shadow: Shadow, layer: Mapping[str, Stretch]) -> tuple[str, str
     return old, new
 
 
-def _own(
+def _separate_own(
     trees: Mapping[str, Difference], users: Sequence[UserChanges]
 ) -> tuple[dict[str, Difference], dict[str, list[EntryChange]]]:
     """The files that the submission changed, and its own steps in each, without the user's."""
@@ -112,7 +112,7 @@ async def changes_without_lines(
     """Changed files without a copy."""
     root = shadow.root
     found = []
-    for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
+    for path, kind in (await in_thread(partial(list_uncovered_changes, root, before, after, trees))).items():
         note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
         found.append(FileChange(str(root / path), kind, note))
     return found
@@ -212,11 +212,11 @@ class CallComparisons:
                     parts.append(await (await self._find(Path(root))).patch(old, new, _COMPARED_BYTES))
         except (SnapshotError, OSError):
             return
-        if changes := await in_thread(lambda: _counted(call_id, "".join(parts))):
+        if changes := await in_thread(lambda: _count_changes(call_id, "".join(parts))):
             self._ready.append(changes)
 
 
-def _counted(call_id: str, diff: str) -> CallChanges | None:
+def _count_changes(call_id: str, diff: str) -> CallChanges | None:
     files = [file for file in parse_files(diff) if file.path]
     if not files:
         return None

@@ -27,7 +27,7 @@ from agentcli.workspace.base import (
     UndoReport,
 )
 from agentcli.workspace.journal import EntryChange, UndoOutcome, UserChanges
-from agentcli.workspace.listing import disk_stamp, uncovered_changes, why_uncovered
+from agentcli.workspace.listing import disk_stamp, list_uncovered_changes, why_uncovered
 from agentcli.workspace.merge import Clash, is_text, merge
 from agentcli.workspace.restore import FolderRestorer, OldFile, blob_id, parents
 from agentcli.workspace.shadow import Shadow
@@ -139,9 +139,8 @@ class FileUndo:
     choices: UndoChoices = field(default_factory=UndoChoices)
     only: Mapping[str, set[str]] | None = None
     """By folder, the files to consider; None: all of them."""
-    restored: list[str] = field(default_factory=list)
-    recreated: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
+    changes: dict[str, EntryChange] = field(default_factory=dict)
+    """By absolute path, the changes made."""
     merged: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     put_back: dict[str, UndoOutcome] = field(default_factory=dict)
@@ -150,7 +149,7 @@ class FileUndo:
 
     @property
     def found_nothing(self) -> bool:
-        return not (self.restored or self.deleted or self.kept or self.folders)
+        return not (self.changes or self.kept or self.folders)
 
     async def check(self, shadow: Shadow, *snapshots: Snapshot) -> None:
         """Raise `SnapshotError` if something that is needed no longer exists."""
@@ -174,7 +173,7 @@ class FileUndo:
             there = since[path].after if path in since else reversal.entries[path]
             await self._decide_file(reversal.shadow, path, there, steps, decided)
         if self.only is None:
-            there_still = await in_thread(partial(_existing, reversal.shadow, reversal.doubtful))
+            there_still = await in_thread(partial(_find_existing, reversal.shadow, reversal.doubtful))
             decided.doubtful = there_still - decided.kept.keys()
             decided.kept |= dict.fromkeys(decided.doubtful, _DOUBTFUL)
             decided.unresolved |= {
@@ -187,9 +186,9 @@ class FileUndo:
     ) -> None:  # fmt: skip
         name = str(shadow.root / path)
         choice = self.choices.get(name)
-        wanted, clashes = await _reverted(shadow, FileVersion(there), steps, choice or "keep")
+        wanted, clashes = await _revert(shadow, FileVersion(there), steps, choice or "keep")
         if clashes and choice is None:
-            replaced, _again = await _reverted(shadow, FileVersion(there), steps, "replace")
+            replaced, _again = await _revert(shadow, FileVersion(there), steps, "replace")
             decided.conflicts.append(Conflict(name, tuple(filter(None, clashes)), replaced.entry.exists))
             decided.kept[path] = _CLASHES if any(clash and clash.line for clash in clashes) else _CHANGED
             decided.unresolved.add(path)
@@ -228,16 +227,9 @@ class FileUndo:
         return now if self.put_back[str(shadow.root)].files else None
 
     def _note(self, reversal: FolderReversal, decided: FileDecisions) -> None:
-        where = reversal.shadow.root
-
-        def named(paths: Iterable[str]) -> list[str]:
-            return [str(where / path) for path in sorted(paths)]
-
-        changes = decided.changes
-        self.restored += named(path for path, (_was, becomes) in changes.items() if becomes.exists)
-        self.deleted += named(path for path, (_was, becomes) in changes.items() if not becomes.exists)
-        self.recreated += named(path for path, (was, becomes) in changes.items() if becomes.exists and not was.exists)
-        self.merged += named(path for path in decided.merged if path in changes)
+        where, changes = reversal.shadow.root, decided.changes
+        self.changes |= {str(where / path): change for path, change in sorted(changes.items())}
+        self.merged += [str(where / path) for path in sorted(decided.merged) if path in changes]
         self.kept += [
             Kept(str(where / path), reason, is_open=path in decided.unresolved)
             for path, reason in sorted(decided.kept.items())
@@ -250,19 +242,14 @@ class FileUndo:
 
     async def _without_copy(self, reversal: FolderReversal, since: Mapping[str, Difference]) -> list[Kept]:
         """Changes of the submission that cannot be reversed, except those already reversed on disk."""
-        root, left, wanted, before, ways = (
-            reversal.shadow.root,
-            reversal.left,
-            reversal.wanted,
-            reversal.before,
-            reversal.differences,
-        )
+        root, left, wanted, before = reversal.shadow.root, reversal.left, reversal.wanted, reversal.before
+        ways = reversal.differences
 
         def found() -> list[Kept]:
             back = before is wanted
-            done = {path: one.turned() for path, one in ways.items()} if back else ways
+            done = {path: one.reverse() for path, one in ways.items()} if back else ways
             kept = []
-            for path, kind in uncovered_changes(root, before, left if back else wanted, done).items():
+            for path, kind in list_uncovered_changes(root, before, left if back else wanted, done).items():
                 one = ways.get(path)
                 if path in wanted.uncovered:
                     as_wanted = disk_stamp(root / path) == wanted.uncovered[path]
@@ -291,19 +278,20 @@ class FileUndo:
         await in_thread(lambda: restoring.make_folders(back))
 
     def report(self, missed: Sequence[str]) -> UndoReport:
+        changes = self.changes.items()
         return UndoReport(
             done=True,
             text=" ".join(missed),
             prompt_id=self.prompt_id,
-            restored=tuple(self.restored),
-            recreated=tuple(self.recreated),
-            deleted=tuple(self.deleted),
+            restored=tuple(path for path, (_was, becomes) in changes if becomes.exists),
+            recreated=tuple(path for path, (was, becomes) in changes if becomes.exists and not was.exists),
+            deleted=tuple(path for path, (_was, becomes) in changes if not becomes.exists),
             kept=tuple(self.kept),
             merged=tuple(self.merged),
         )
 
 
-def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
+def _find_existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
     return {path for path in paths if os.path.lexists(shadow.root / path)}
 
 
@@ -313,7 +301,7 @@ def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
     return (difference.before, difference.after) if difference else None
 
 
-async def _reverted(
+async def _revert(
     shadow: Shadow, version: FileVersion, steps: Sequence[EntryChange], choice: ConflictChoice
 ) -> tuple[FileVersion, list[LineClash | None]]:
     """The file without these steps, and where a choice was needed; None for a clash that cannot be shown."""
@@ -325,7 +313,7 @@ async def _reverted(
             # Already reverted, or the user deleted it, so that nothing of the submission is left in it.
             continue
         else:
-            found = await _merged(shadow, version, began, ended, choice)
+            found = await _merge_lines(shadow, version, began, ended, choice)
             if found is None:
                 clashes.append(await _whole_clash(shadow, version, began))
                 if choice == "keep":
@@ -337,7 +325,7 @@ async def _reverted(
     return version, clashes
 
 
-async def _merged(
+async def _merge_lines(
     shadow: Shadow, version: FileVersion, began: TreeEntry, ended: TreeEntry, choice: ConflictChoice
 ) -> tuple[FileVersion, tuple[Clash, ...]] | None:
     """Merge by lines; None if one of the versions is not text."""

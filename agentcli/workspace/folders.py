@@ -20,34 +20,16 @@ from hashlib import sha256
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.frozen import frozen, slotted
-from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
+from agentcli.core.frozen import slotted
+from agentcli.workspace.base import Snapshot, SnapshotError, SnapshotLocation, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow
 
 Roots = dict[str, Snapshot]
-SNAPSHOT_SECONDS = 10.0
 _WARMING_SECONDS = 120.0
 _MAX_NESTED = 16
 _MAX_FAILURES = 3
 """After this many failed submissions a folder is not tried again in this process."""
-
-
-@frozen
-class SnapshotLocation:
-    """Where the snapshots of a session are stored."""
-
-    state_dir: Path
-    session_id: str
-    search_path: str | None = None
-    snapshot_seconds: float = SNAPSHOT_SECONDS
-    """Maximum seconds that a call waits for its snapshot."""
-    forked_from: str = ""
-    """Id of the session that this one was forked from."""
-
-    @property
-    def folder(self) -> Path:
-        return self.state_dir / "snapshots"
 
 
 @slotted

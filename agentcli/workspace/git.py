@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.files.bounded_read import read_start
+from agentcli.core.files.access import read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.git.run import GIT_ENVIRON, git_command
@@ -167,11 +167,11 @@ def head_commit(root: Path) -> str | None:
         if not said.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
             return None
         said = next((text for place in places if (text := _text(place / name).strip())), "")
-        said = said or next((text for place in places if (text := _packed(place, name))), "")
+        said = said or next((text for place in places if (text := _find_packed(place, name))), "")
     return None
 
 
-def _packed(folder: Path, name: str) -> str:
+def _find_packed(folder: Path, name: str) -> str:
     for line in _text(folder / "packed-refs").splitlines():
         commit, _space, reference = line.partition(" ")
         if reference == name:

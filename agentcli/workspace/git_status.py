@@ -71,13 +71,13 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     if status.code != 0:
         return None
     # A repository without commits has no HEAD to list from.
-    return _parsed(status.output, commits.output if commits.code == 0 else b"")
+    return _parse(status.output, commits.output if commits.code == 0 else b"")
 
 
-def _parsed(status: bytes, commits: bytes) -> GitStatus:
+def _parse(status: bytes, commits: bytes) -> GitStatus:
     entries = status.decode("utf-8", "replace").split("\0")[:-1]
     headers = dict(entry[2:].split(" ", 1) for entry in entries if entry.startswith("# branch.") and " " in entry[2:])
-    changed = [line for entry in entries if (line := _changed(entry))]
+    changed = [line for entry in entries if (line := _format_entry(entry))]
     ahead, behind = _distance(headers.get("branch.ab", ""))
     branch = plain_line(headers.get("branch.head", ""), 200)
     subjects = [line for line in commits.decode("utf-8", "replace").splitlines() if not line.startswith("commit ")]
@@ -92,7 +92,7 @@ def _parsed(status: bytes, commits: bytes) -> GitStatus:
     )
 
 
-def _changed(entry: str) -> str:
+def _format_entry(entry: str) -> str:
     """Format a file entry as `M  src/a.py`; empty for any other entry."""
     kind, _blank, rest = entry.partition(" ")
     if kind == "?":

@@ -1,7 +1,9 @@
 """History of the working directories: a snapshot before every call that may write, and undo.
 
-Implements the loop's `Workspace` interface. Owns the session's folders and journal, and serialises all work on them. No
-I/O error is raised: after a failed snapshot changes cannot be undone, which is reported once, but the work continues.
+Does the work of `Workspace`, which describes the methods of the same names, for calls that do not overlap. Owns the
+session's folders and journal, and serialises all work on them. No I/O error is raised: after a failed snapshot changes
+cannot be undone, which is reported once, but the work continues.
+
 The agent's changes are those made while one of its calls ran, to files that the call may have changed. All other
 changes are the user's, and an undo keeps them.
 """
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
@@ -28,6 +30,7 @@ from agentcli.workspace.base import (
     FileChange,
     Snapshot,
     SnapshotError,
+    SnapshotLocation,
     UndoChoices,
     UndoNews,
     UndoPlan,
@@ -38,7 +41,6 @@ from agentcli.workspace.diffs import CallComparisons, SubmissionSpan, agent_chan
 from agentcli.workspace.folders import (
     Roots,
     SnapshotFolders,
-    SnapshotLocation,
     distinct,
     home_of,
     make_private,
@@ -150,12 +152,12 @@ class WorkspaceHistory:
     def uncovered(self) -> tuple[Path, ...]:
         return tuple(self._folders.uncovered)
 
-    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+    async def before_change(self, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._finish_warming()
         async with self._lock:
-            await self._notify_failure(self._before_change(call_id, input, cwd, working_dirs))
+            await self._notify_failure(self._before_change(input, cwd, working_dirs))
 
-    async def _before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+    async def _before_change(self, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         opened = self._open = self._open or _Open("")
         journal = await self._open_journal()
         if opened.record is None:
@@ -185,16 +187,8 @@ class WorkspaceHistory:
         self._start_pruning()
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
-        """Record the end of a call that may have changed `only` (absolute paths and everything below); None: any file.
-
-        `background`: commands of the agent are still running and may cause later changes. `report`: id of a call whose
-        changes are compared in the background. Returns whether there are any.
-        """
         async with self._lock:
-            found = await self._try(self._after_change(only, background, report))
-            if isinstance(found, str):
-                self._notify(found)
-            return found is True
+            return await self._notify_failure(self._after_change(only, background, report)) is True
 
     async def _after_change(self, only: Sequence[str] | None, background: bool, report: str) -> bool:
         opened = self._open
@@ -232,14 +226,13 @@ class WorkspaceHistory:
                 await self._note_users(opened, record, span, is_users, doubtful=False)
             await self._note_users(opened, record, span, may_be_users, doubtful=True)
 
-    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
-        """Record the start of a command of the user that may change the paths in `only`; None: any file."""
+    def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         self._user_command = started = UserCommand.of(command, only)
         if (opened := self._open) is not None:
             earlier = opened.user_command
             opened.user_command = started if earlier is None else earlier.joined(started)
 
-    async def after_user_command(self) -> None:
+    def after_user_command(self) -> None:
         self._user_command = None
 
     async def _note_idle(self, opened: _Open, record: SubmissionRecord, now: Roots) -> None:
@@ -281,7 +274,7 @@ class WorkspaceHistory:
             wanted = sorted(paths - opened.settled)
             opened.settled |= paths
             missing = set(wanted) - (await shadow.entries(was.tree, wanted)).keys()
-            hidden = sorted(await shadow.ignored(sorted(missing)))
+            hidden = sorted(await shadow.list_ignored(sorted(missing)))
             entries = await shadow.entries(now[root].tree, hidden)
             if entries:
                 tree = await shadow.with_entries(was.tree, entries)
@@ -305,7 +298,7 @@ class WorkspaceHistory:
         await self._note_idle(opened, record, after)
         for root, staged in opened.repositories.staged().items():
             await in_thread(partial(journal.note_staged, record, root, staged))
-        for text in await in_thread(opened.repositories.missed_texts):
+        for text in await in_thread(opened.repositories.list_missed):
             await in_thread(partial(journal.note_missed, record, text))
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
@@ -326,7 +319,6 @@ class WorkspaceHistory:
     # -------------------------------------------------------------------------------------- called for the user
 
     async def changes(self) -> list[FileChange]:
-        """Changes of the last submission that was not undone."""
         async with self._lock:
             found = await self._try(self._changes())
             return found if isinstance(found, list) else []
@@ -340,7 +332,6 @@ class WorkspaceHistory:
         return changes
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
-        """Changes as unified diffs. I/O errors are reported in `problem`, not raised."""
         async with self._lock:
             found = await self._try(self._diff(scope, working_dirs), "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
@@ -353,28 +344,21 @@ class WorkspaceHistory:
             folders.append(await agent_diff(await self._folders.shadow(Path(root)), spans))
         return WorkspaceDiff(tuple(one for one in folders if one.text or one.notes))
 
-    async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return await self._put_back(False, choices or UndoChoices())
-
-    async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
-        return await self._put_back(True, choices or UndoChoices())
+    async def put_back(self, again: bool, choices: UndoChoices | None = None) -> UndoReport:
+        """Undo, or redo if `again`."""
+        async with self._lock:
+            report = await self._try(self._with_undo(again, lambda undo: undo.run(choices or UndoChoices())))
+            return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
-        """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
             found = await self._try(self._with_undo(again, lambda undo: undo.plan(choices or UndoChoices())))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
-        """The net effect of undos and redos since the last call."""
         async with self._lock:
             journal = await self._open_journal()
             return await in_thread(journal.take_news)
-
-    async def _put_back(self, again: bool, choices: UndoChoices) -> UndoReport:
-        async with self._lock:
-            report = await self._try(self._with_undo(again, lambda undo: undo.run(choices)))
-            return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
     async def _with_undo(self, again: bool, use: Callable[[SubmissionUndo], Awaitable[T]]) -> T:
         journal = await self._open_journal()
@@ -471,23 +455,24 @@ class WorkspaceHistory:
 
     async def _open_journal(self) -> UndoJournal:
         if self._journal is None:
-            folder = self._place.folder / "sessions"
-            journal = UndoJournal(folder / f"{self._place.session_id}.jsonl")
+            path = self._place.journal
+            journal = UndoJournal(path)
 
             def opened() -> None:
-                make_private(folder)
+                make_private(path.parent)
                 if self._place.forked_from:
-                    journal.inherit(folder / f"{self._place.forked_from}.jsonl")
+                    journal.inherit(path.with_stem(self._place.forked_from))
                 journal.load()
 
             await in_thread(opened)
             self._journal = journal
         return self._journal
 
-    async def _notify_failure(self, work: Awaitable[None]) -> None:
+    async def _notify_failure(self, work: Awaitable[T]) -> T | str:
         result = await self._try(work)
         if isinstance(result, str):
             self._notify(result)
+        return result
 
     async def _try(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
         """The result of `work`, or an error message."""

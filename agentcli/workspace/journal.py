@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.files.bounded_read import parse_json, read_bounded
+from agentcli.core.files.access import parse_json, read_bounded
 from agentcli.core.frozen import frozen, slotted
 from agentcli.workspace.base import Snapshot, UndoChoices, UndoNews, UndoReport
 from agentcli.workspace.trees import TreeEntry

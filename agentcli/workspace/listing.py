@@ -227,7 +227,7 @@ def sort_files(
     return result
 
 
-def uncovered_changes(
+def list_uncovered_changes(
     root: Path, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
 ) -> dict[str, ChangeKind]:
     """Changes to files of which one of two snapshots has no copy; `trees`: the difference of their trees. Blocking.

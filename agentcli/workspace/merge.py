@@ -75,8 +75,8 @@ def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") ->
         end = max(hunk.end for hunk in (*left, *right))
         merged += lines[at:start]
         at = end
-        here = _applied(lines, left, start, end)
-        there = _applied(lines, right, start, end)
+        here = _apply(lines, left, start, end)
+        there = _apply(lines, right, start, end)
         if left and right and start == end and here != there:
             # Both only added lines, at the same place.
             merged += [*here, *there]
@@ -89,7 +89,7 @@ def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") ->
             merged += here if favour == "mine" else there
         shift += len(here) - (end - start) if left else 0
     merged += lines[at:]
-    return Merged(_joined(merged), tuple(clashes))
+    return Merged(_join_lines(merged), tuple(clashes))
 
 
 def _next_group(
@@ -121,7 +121,7 @@ def _together(one: _Hunk, two: _Hunk) -> bool:
     return one.overlaps(two) or (one.start == one.end == two.start == two.end)
 
 
-def _applied(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
+def _apply(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
     lines: list[bytes] = []
     for hunk in hunks:
         lines += [*base[start : hunk.start], *hunk.lines]
@@ -197,7 +197,7 @@ def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[_Hunk]:
     return [_Hunk(start + at, start + at + 1, [line]) for at, line in enumerate(lines)]
 
 
-def _joined(lines: Sequence[bytes]) -> bytes:
+def _join_lines(lines: Sequence[bytes]) -> bytes:
     """Join lines. A last line without a line break gets one if another line now follows it."""
     ended = [line if line.endswith((b"\n", b"\r")) else line + b"\n" for line in lines[:-1]]
     return b"".join([*ended, *lines[-1:]])

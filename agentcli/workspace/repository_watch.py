@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.files.access import read_bounded
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace.attribution import NamedFiles
@@ -92,7 +92,8 @@ class RepositoryWatch:
         # The user may have staged something meanwhile: if the command names files, the others are not its own.
         words = NamedFiles()
         words.add_input({"command": command})
-        for path in [path for path in changes if _is_named(root, path, words)] or changes:
+        named = [path for path in changes if any(words.has(root, one) for one in (path, *parents(path)))]
+        for path in named or changes:
             was, now = changes[path]
             first, last = staged.pop(path, (was, was))
             if last != was:
@@ -109,7 +110,7 @@ class RepositoryWatch:
                 found[root] = StagedChanges(one.index, one.head or "", dict(files))
         return found
 
-    def missed_texts(self) -> list[str]:
+    def list_missed(self) -> list[str]:
         """A sentence for everything that an undo leaves as it is: commits, an index that it cannot read. Blocking."""
         unread = [
             f"Undo cannot read git's index in {root}: what was staged stays staged. To unstage a file: git restore "
@@ -149,10 +150,6 @@ def _changes(
     return {
         path: (was[0], now[0]) for path, (was, now) in pairs.items() if was != now and len(was) == len(now) == 1
     }  # fmt: skip
-
-
-def _is_named(root: str, path: str, named: NamedFiles) -> bool:
-    return any(named.has(root, one) for one in (path, *parents(path)))
 
 
 def _read(root: Path, top: Path, known: _Repository | None = None) -> _Repository:

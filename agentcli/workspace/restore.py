@@ -46,7 +46,7 @@ class FolderRestorer:
     def clear(self, remove: Sequence[str], empty: Sequence[str], folders_before: AbstractSet[str]) -> None:
         """Remove files and empty folders, and folders that become empty unless they existed before."""
         for path in remove:
-            with self._noting(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
+            with self._note_path(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
                 os.unlink(name, dir_fd=folder)
         leaving = {parent for path in remove for parent in parents(path)}
         leaving |= {parent for path in empty for parent in (path, *parents(path))}
@@ -58,7 +58,7 @@ class FolderRestorer:
 
     def write(self, files: Iterable[OldFile]) -> None:
         for file in files:
-            with self._noting(file.path), self._parent(file.path, create=True) as (folder, name):
+            with self._note_path(file.path), self._parent(file.path, create=True) as (folder, name):
                 _replace(folder, name, file)
 
     def make_folders(self, paths: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ class FolderRestorer:
                 self.folders += 1
 
     @contextlib.contextmanager
-    def _noting(self, path: str) -> Iterator[None]:
+    def _note_path(self, path: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

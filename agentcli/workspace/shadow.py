@@ -15,15 +15,12 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_read import parse_json, read_bounded
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below, parse_json, read_bounded
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
@@ -40,9 +37,8 @@ from agentcli.workspace.listing import (
     sort_ignored,
 )
 from agentcli.workspace.restore import OldFile, unusual_modes
-from agentcli.workspace.trees import Difference, LooseObjects, NotLoose, TreeEntry, blobs, differences, tree_entries
+from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
 
-T = TypeVar("T")
 MAX_FILES = 50_000
 _MANY = 64
 """From this many new files on, one pack is written instead of loose objects: a tenth of the data at first."""
@@ -69,7 +65,6 @@ class Shadow:
         top = repository_root(root) or root  # For the ignore files above the folder.
         self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
         self._git = Git(program, place, top, root, place / index_name)
-        self._loose = LooseObjects(place / "objects")
         self._leave_out = leave_out
         self._last_tree: str | None = None
         self._was_reset = False
@@ -227,14 +222,14 @@ class Shadow:
 
     async def _update(self, add: Sequence[str], remove: Sequence[str], settings: Sequence[str] = ()) -> None:
         if remove:
-            await self._run("update-index", "--force-remove", "-z", "--stdin", input=_joined(remove))
+            await self._run("update-index", "--force-remove", "-z", "--stdin", input=_join_paths(remove))
         if len(add) >= _MANY:
             settings = settings or ("core.bigFileThreshold=1", "pack.compression=1")
         for start in range(0, len(add), _AT_ONCE):
             part = add[start : start + _AT_ONCE]
             await self._run(
                 "update-index", "--add", "--remove", "--replace", "-z", "--stdin",
-                input=_joined(part), settings=settings,
+                input=_join_paths(part), settings=settings,
             )  # fmt: skip
         if add:
             await in_thread(lambda: self._note_modes(add))
@@ -274,10 +269,8 @@ class Shadow:
         """The differences between two trees, by path."""
         if before == after:
             return {}
-        found = await _without_git(partial(self._loose.compare, before, after))
-        if found is None:
-            arguments = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index")
-            found = differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
+        arguments = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
+        found = differences(await self._git.run(*arguments, seconds=_USUAL_SECONDS, settings=_NO_TEXT))
         return {path: one for path, one in found.items() if not listing.is_own_file(path)}
 
     async def patch(self, before: str, after: str, limit: int) -> str:
@@ -311,7 +304,8 @@ class Shadow:
         return (await self._contents([oid]))[0]
 
     async def _contents(self, oids: Sequence[str]) -> list[bytes]:
-        contents = blobs(await self._run("cat-file", "--batch", input=_lines(oids), cut=1 << 30))
+        input = "".join(f"{oid}\n" for oid in oids).encode()
+        contents = blobs(await self._run("cat-file", "--batch", input=input, cut=1 << 30))
         if len(contents) != len(oids):
             raise SnapshotError("the stored content is incomplete")
         return contents
@@ -332,9 +326,6 @@ class Shadow:
 
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
         """The entries of these paths in a tree; missing paths are left out."""
-        known = await _without_git(partial(self._loose.entries, tree, paths))
-        if known is not None:
-            return known
         found: dict[str, TreeEntry] = {}
         for start in range(0, len(paths), _MAX_PATHSPECS):
             part = paths[start : start + _MAX_PATHSPECS]
@@ -383,13 +374,13 @@ class Shadow:
         keep = ("core.untrackedCache=keep",)
         await git.run("update-index", "-z", "--index-info", input=rows, seconds=_USUAL_SECONDS, settings=keep)
 
-    async def ignored(self, paths: Sequence[str]) -> set[str]:
+    async def list_ignored(self, paths: Sequence[str]) -> set[str]:
         """The paths that the current ignore files exclude; all paths if git fails."""
         if not paths:
             return set()
         try:
             # With a leading dot no name is parsed as a pattern.
-            input = _joined(f"./{path}" for path in paths)
+            input = _join_paths(f"./{path}" for path in paths)
             arguments = ("check-ignore", "-z", "--stdin", "--no-index")
             output = await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
         except SnapshotError:
@@ -411,14 +402,6 @@ class Shadow:
             _unlock(self._git.index)
 
 
-async def _without_git(read: Callable[[], T]) -> T | None:
-    """The result of `read` from loose objects; None if git must be used."""
-    try:
-        return await in_thread(read)
-    except NotLoose:
-        return None
-
-
 def _unlock(index: Path) -> None:
     with contextlib.suppress(OSError):
         Path(f"{index}.lock").unlink()
@@ -436,13 +419,9 @@ def _write(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _joined(paths: Iterable[str]) -> bytes:
+def _join_paths(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _index_rows(entries: Mapping[str, TreeEntry]) -> bytes:
     return b"".join(f"{one.mode} {one.oid}\t".encode() + os.fsencode(path) + b"\0" for path, one in entries.items())
-
-
-def _lines(oids: Iterable[str]) -> bytes:
-    return "".join(f"{oid}\n" for oid in oids).encode()

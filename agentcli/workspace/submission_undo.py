@@ -60,7 +60,7 @@ class SubmissionUndo:
                     fresh = undoing.put_back.get(root, UndoOutcome())
                     undoing.put_back[root] = UndoOutcome(done.files, done.untouched, fresh.unresolved)
             index, problems = await self._restore_index(target)
-            missed = () if again else (*target.missed, *self._missed_after(target))
+            missed = () if again else (*target.missed, *self._list_missed_after(target))
             report = replace(undoing.report((*missed, *problems)), index=index)
             await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
             if (
@@ -70,7 +70,7 @@ class SubmissionUndo:
                 or (choices.prompt_id and choices.prompt_id == target.prompt_id)
             ):
                 return report
-        return UndoReport(False, self._nothing())
+        return UndoReport(False, self._report_nothing())
 
     async def _resolve(self, target: SubmissionRecord, choices: UndoChoices) -> UndoReport:
         """Resolve the files that the last undo or redo skipped."""
@@ -114,7 +114,7 @@ class SubmissionUndo:
             return tuple(done), (f"{reason} To unstage a file: git restore --staged FILE.",)
         return tuple(done), ()
 
-    def _missed_after(self, target: SubmissionRecord) -> list[str]:
+    def _list_missed_after(self, target: SubmissionRecord) -> list[str]:
         """What later submissions did that cannot be undone, if that is all they did: it is not named otherwise."""
         later = (one for one in self._journal.submissions if one.number > target.number and not one.undone)
         return [text for one in later if not one.changed for text in one.missed]
@@ -144,7 +144,7 @@ class SubmissionUndo:
             for snapshot in (before, after):
                 await self._folders.hold(reversal.shadow, snapshot.tree)
 
-    def _nothing(self) -> str:
+    def _report_nothing(self) -> str:
         journal = self._journal
         if self._again:
             return "Nothing to redo."

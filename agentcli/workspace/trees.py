@@ -1,21 +1,11 @@
-"""Trees of snapshots: parsers of git's output, and a reader of objects that git has not packed.
-
-Objects stored by a session are rarely packed while it runs, and an undo reads dozens of them: a git process for each
-lookup takes longer than reading. `LooseObjects` raises `NotLoose` if git must be used instead: an object is packed,
-missing or damaged, or there are too many. It blocks; call it in a thread.
-"""
+"""Entries of the trees of snapshots, and parsers of git's output about them."""
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.workspace.base import ChangeKind
-from agentcli.workspace.git import EMPTY_TREE
 
 
 @frozen
@@ -44,7 +34,7 @@ class Difference:
     before: TreeEntry
     after: TreeEntry
 
-    def turned(self) -> Difference:
+    def reverse(self) -> Difference:
         return Difference(self.path, self.after, self.before)
 
     @property
@@ -88,97 +78,3 @@ def blobs(output: bytes) -> list[bytes]:
         contents.append(output[end + 1 : end + 1 + size])
         place = end + size + 2
     return contents
-
-
-_MAX_OBJECT_SIZE = 1 << 30
-_MAX_TREES = 500
-"""Maximum trees read for one lookup. Git reads larger numbers faster."""
-_FOLDER = "40000"
-_REPOSITORY = "160000"
-
-_Tree = dict[bytes, TreeEntry]
-
-
-class NotLoose(Exception):
-    """An object cannot be read without git."""
-
-
-class LooseObjects:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def compare(self, before: str, after: str) -> dict[str, Difference]:
-        """The differences between two trees by path, in git's order."""
-        found = dict(_TreeReader(self).differences(b"", before, after))
-        return {os.fsdecode(path): found[path] for path in sorted(found)}
-
-    def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
-        """Those of `paths` that are files or links in a tree."""
-        reader = _TreeReader(self)
-        found = {path: reader.entry(tree, os.fsencode(path)) for path in paths}
-        return {path: entry for path, entry in found.items() if entry is not None and entry.mode != _FOLDER}
-
-    def tree(self, oid: str) -> _Tree:
-        if oid == EMPTY_TREE:
-            return {}
-        content = self._content(oid, b"tree")
-        entries: _Tree = {}
-        place = 0
-        while (end := content.find(b"\0", place)) >= 0:
-            mode, _space, name = content[place:end].partition(b" ")
-            place = end + 21
-            entries[name] = TreeEntry(mode.decode("ascii"), content[end + 1 : place].hex())
-        return entries
-
-    def _content(self, oid: str, kind: bytes) -> bytes:
-        try:
-            stored = zlib.decompress(read_bounded(self._place(oid), _MAX_OBJECT_SIZE) or b"")
-        except zlib.error as error:
-            raise NotLoose(oid) from error
-        header, _end, content = stored.partition(b"\0")
-        if header != b"%s %d" % (kind, len(content)):
-            raise NotLoose(oid)
-        return content
-
-    def _place(self, oid: str) -> Path:
-        return self._folder / oid[:2] / oid[2:]
-
-
-class _TreeReader:
-    """One lookup in trees. Reads each of them once."""
-
-    def __init__(self, objects: LooseObjects) -> None:
-        self._objects = objects
-        self._read: dict[str, _Tree] = {}
-
-    def differences(self, folder: bytes, before: str, after: str) -> Iterator[tuple[bytes, Difference]]:
-        was, became = self._tree(before), self._tree(after)
-        for name in was.keys() | became.keys():
-            old, new = was.get(name, ABSENT), became.get(name, ABSENT)
-            if old == new:
-                continue
-            path = folder + name
-            old_tree, new_tree = (one.oid if one.mode == _FOLDER else EMPTY_TREE for one in (old, new))
-            if old_tree != new_tree:
-                yield from self.differences(path + b"/", old_tree, new_tree)
-            old, new = (ABSENT if one.mode == _FOLDER else one for one in (old, new))
-            if old != new:
-                yield path, Difference(os.fsdecode(path), old, new)
-
-    def entry(self, tree: str, path: bytes) -> TreeEntry | None:
-        *folders, name = path.split(b"/")
-        for folder in folders:
-            below = self._tree(tree).get(folder, ABSENT)
-            if below.mode != _FOLDER:
-                return None
-            tree = below.oid
-        return self._tree(tree).get(name)
-
-    def _tree(self, oid: str) -> _Tree:
-        if oid not in self._read:
-            if len(self._read) == _MAX_TREES:
-                raise NotLoose(oid)
-            entries = self._read[oid] = self._objects.tree(oid)
-            if any(entry.mode == _REPOSITORY for entry in entries.values()):
-                raise NotLoose(oid)
-        return self._read[oid]

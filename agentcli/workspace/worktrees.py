@@ -18,12 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.files.bounded_read import parse_json, read_bounded
+from agentcli.core.files.access import parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder
 from agentcli.core.git.run import git_settings, run_git
 from agentcli.core.processes.own_programs import FinishedProgram, find_program
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 
 BRANCHES = "agentcli/"
@@ -75,7 +75,7 @@ class Worktrees:
             )
         self._lock(name)
         try:
-            found = self._existing(name)
+            found = self._find_existing(name)
             return found if found is not None else self._make(name)
         except BaseException:
             self._unlock(name)
@@ -97,7 +97,7 @@ class Worktrees:
             name = record.stem
             with suppress(AgentError, OSError):
                 self._lock(name)
-                found = self._existing(name)
+                found = self._find_existing(name)
                 if found is None:
                     self._unlock(name)
                     record.unlink(missing_ok=True)
@@ -119,9 +119,9 @@ class Worktrees:
         # Includes in the repository's configuration may depend on the branch and on the folder, so files are written by
         # a git that was started there.
         place = ("--no-checkout", str(worktree.path), worktree.branch if exists else start)
-        self._checked("worktree", "add", "--quiet", *new_branch, *place)
+        self._run_checked("worktree", "add", "--quiet", *new_branch, *place)
         try:
-            self._checked("reset", "--hard", "--quiet", folder=worktree.path)
+            self._run_checked("reset", "--hard", "--quiet", folder=worktree.path)
         except AgentError:
             self._remove(worktree)
             raise
@@ -129,8 +129,8 @@ class Worktrees:
         self._record(name).write_text(json.dumps(record), encoding="utf-8")
         return worktree
 
-    def _existing(self, name: str) -> Worktree | None:
-        found = recorded_worktree(self._folder / name)
+    def _find_existing(self, name: str) -> Worktree | None:
+        found = find_recorded_worktree(self._folder / name)
         return found if found is not None and found.repository == self._repository else None
 
     def _is_unchanged(self, worktree: Worktree) -> bool:
@@ -145,10 +145,10 @@ class Worktrees:
 
     def _remove(self, worktree: Worktree) -> None:
         # Forced: ignored files, such as caches, would prevent the removal.
-        self._checked("worktree", "remove", "--force", str(worktree.path))
+        self._run_checked("worktree", "remove", "--force", str(worktree.path))
         tip = self._run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")
         if tip.output.decode().strip() == worktree.start:
-            self._checked("branch", "--quiet", "-D", worktree.branch)
+            self._run_checked("branch", "--quiet", "-D", worktree.branch)
         self._record(worktree.name).unlink(missing_ok=True)
 
     def _record(self, name: str) -> Path:
@@ -167,11 +167,11 @@ class Worktrees:
     def _unlock(self, name: str) -> None:
         lock = self._locks.pop(name, None)
         if lock is not None:
-            if self._existing(name) is None:
+            if self._find_existing(name) is None:
                 (self._folder / f"{name}.lock").unlink(missing_ok=True)
             os.close(lock)
 
-    def _checked(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
+    def _run_checked(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
         done = self._run(*arguments, folder=folder)
         if done.code != 0:
             said = done.errors.decode("utf-8", "replace").strip().splitlines()
@@ -187,7 +187,7 @@ class Worktrees:
             raise AgentError(f"git failed: {error.strerror or error}.") from error
 
 
-def recorded_worktree(path: Path) -> Worktree | None:
+def find_recorded_worktree(path: Path) -> Worktree | None:
     """The worktree in a folder, from the record beside it; None if there is none."""
     try:
         record = parse_json(read_bounded(path.parent / f"{path.name}.json", 10_000) or b"{}")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.agent.attachments.state_notes import Composite
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, Extensions
+from agentcli.agent.ports import Attachments
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin
@@ -21,7 +22,7 @@ from tests.support.scripts import call, call_with_id, provider_for, reply
 pytestmark = pytest.mark.anyio
 
 
-def engine_in(folder: Path, *replies: Json | str, extensions: Extensions | None = None) -> Engine:
+def engine_in(folder: Path, *replies: Json | str) -> Engine:
     return build_engine(
         Options(
             cwd=folder,
@@ -29,7 +30,6 @@ def engine_in(folder: Path, *replies: Json | str, extensions: Extensions | None 
             provider=provider_for(*replies),
             permission_mode=PermissionMode.BYPASS,
             persist=False,
-            extensions=extensions or Extensions(),
         )
     )
 
@@ -62,22 +62,6 @@ async def test_the_model_is_notified_once_when_a_background_command_ends(tmp_pat
         assert [task.status for task in engine.background.tasks] == ["completed"]
 
 
-async def test_a_command_that_ends_between_two_prompts_is_reported_with_the_next_one(tmp_path: Path) -> None:
-    command = "while ! [ -e go ]; do sleep 0.01; done; exit 4"
-    engine = engine_in(tmp_path, reply(call("Bash", command=command, run_in_background=True)), "Started.", "I see.")
-    async with engine:
-        first = await submit(engine)
-        assert (attached(first), changes(first)) == ([], [("bash_1", "running")])
-        (tmp_path / "go").touch()
-        async with asyncio.timeout(10):
-            while engine.background.tasks[0].status == "running":
-                await asyncio.sleep(0.005)
-        assert engine.background.tasks[0].seconds > 0
-        second = await submit(engine)
-        assert "exit code 4; no further output" in attached(second)[0]
-        assert changes(second) == [("bash_1", "failed")]
-
-
 async def test_a_notice_lost_to_an_abort_is_sent_with_the_next_prompt(tmp_path: Path) -> None:
     class AbortsOnce(Attachments):
         """Collected after the report of background commands, as a slow look at the disk is."""
@@ -95,7 +79,8 @@ async def test_a_notice_lost_to_an_abort_is_sent_with_the_next_prompt(tmp_path: 
     others = AbortsOnce()
     command = "while ! [ -e go ]; do sleep 0.01; done; exit 4"
     start = reply(call("Bash", command=command, run_in_background=True))
-    engine = engine_in(tmp_path, start, "Started.", "I see.", "Yes.", extensions=Extensions(attachments=others))
+    engine = engine_in(tmp_path, start, "Started.", "I see.", "Yes.")
+    engine.session.attachments = Composite(engine.session.attachments, others)
     async with engine:
         await submit(engine)
         (tmp_path / "go").touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent import live_files as config_watch
-from agentcli.agent.live_files import ConfigWatch
+from agentcli.agent.live_files import FileWatch
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_change_ends_the_wait(folder: Path, change: str) -> None:
     path, make = CHANGES[change]
-    watch = ConfigWatch()
+    watch = FileWatch()
     await watch.watch([str(folder / path)])
     make(folder)
     async with asyncio.timeout(20):
@@ -58,12 +58,12 @@ async def test_a_change_ends_the_wait(folder: Path, change: str) -> None:
 
 async def test_other_files_in_the_same_folder_wake_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_watch, "SETTLE_SECONDS", 0.0)
-    watch = ConfigWatch()
+    watch = FileWatch()
     await watch.watch([str(folder / "file")])
     waiting = asyncio.ensure_future(watch.wait())
     (folder / "unrelated").write_text("1")
     looked = asyncio.Event()
-    monkeypatch.setattr(watch, "_concerns", lambda path: looked.set() or ConfigWatch._concerns(watch, path))
+    monkeypatch.setattr(watch, "_concerns", lambda path: looked.set() or FileWatch._concerns(watch, path))
     (folder / "unrelated").write_text("2")
     await asyncio.wait_for(looked.wait(), 20)
     assert not waiting.done()
@@ -77,7 +77,7 @@ async def test_without_inotify_the_wait_ends_after_the_polling_interval(
 ) -> None:
     monkeypatch.setattr(config_watch, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(config_watch.FileNotices, "watch", lambda _notices, _folders: False)
-    watch = ConfigWatch()
+    watch = FileWatch()
     await watch.watch([str(folder / "file")])
     await asyncio.wait_for(watch.wait(), 20)
     await watch.aclose()

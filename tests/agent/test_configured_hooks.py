@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.configured_hooks import ConfiguredHooks
-from agentcli.agent.ports import Extensions, HookChain, Hooks, HookVerdict, RequireOutput
+from agentcli.agent.configured_hooks import ConfiguredHooks, RequireOutput
+from agentcli.agent.ports import HookChain, Hooks, HookVerdict
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Origin, ToolUseBlock
@@ -42,7 +42,7 @@ def hooks_of(*rules: HookRule) -> ConfiguredHooks:
 
 
 def with_hooks(*replies: Json | str, rules: tuple[HookRule, ...], **rest: Any) -> Bench:
-    return bench(*replies, extensions=Extensions(hooks=hooks_of(*rules)), **rest)
+    return bench(*replies, hooks=hooks_of(*rules), **rest)
 
 
 def special(**fields: Any) -> Json:
@@ -124,22 +124,6 @@ async def test_deny_is_stronger_than_ask_and_ask_than_allow(decisions: tuple[str
     rules = [rule("PreToolUse", special(permissionDecision=decision)) for decision in decisions]
     verdict = await hooks_of(*rules).before_tool(ToolUseBlock("id", "Look", {}), {})
     assert verdict.decision == expected
-
-
-async def test_contexts_follow_the_order_of_the_configuration_not_of_the_ends() -> None:
-    def after(seconds: float, text: str) -> HookRule:
-        async def hook(_data: Json) -> Any:
-            await asyncio.sleep(seconds)
-            return special(additionalContext=text)
-
-        return HookRule("PostToolUse", "", hook)
-
-    b = with_hooks(reply(call("Look")), "Ok.", rules=(after(5, "first"), after(1, "second")), tools=[FakeTool()])
-    async with b.engine:
-        began = asyncio.get_running_loop().time()
-        await b.run()
-        assert asyncio.get_running_loop().time() - began < 6, "in parallel"
-    assert hook_texts(b) == ["A hook adds, after Look: first\n\nA hook adds, after Look: second"]
 
 
 async def test_a_changed_input_is_what_runs_and_the_log_keeps_the_models_own() -> None:
@@ -292,22 +276,6 @@ async def test_a_blocked_prompt_is_not_sent_and_not_kept() -> None:
         assert b.requests == []
         assert b.engine.messages == ()
         assert result_of(await b.run("hello")).text == "Fine."
-
-
-async def test_a_queued_prompt_is_judged_too() -> None:
-    def judge(data: Json) -> Json | str | None:
-        return {"decision": "block", "reason": "no"} if data["prompt"] == "bad" else f"About {data['prompt']}"
-
-    b = with_hooks(reply(call("Look", seconds=5)), "Ok.", rules=(rule("UserPromptSubmit", judge),), tools=[FakeTool()])
-    async with b.engine:
-        loop = asyncio.get_running_loop()
-        loop.call_later(1, b.engine.enqueue, "bad")
-        loop.call_later(2, b.engine.enqueue, "good")
-        events = await b.run()
-        assert b.engine.queue.ids == ()
-    assert [notice.text for notice in only(events, ev.NoticeRaised)] == ["A hook blocked this prompt: no"]
-    assert [message.text for message in b.engine.messages if message.origin is Origin.QUEUED] == ["good"]
-    assert hook_texts(b) == ["About go", "About good"]
 
 
 async def test_a_stop_hook_keeps_the_model_going_until_it_agrees() -> None:
@@ -475,18 +443,6 @@ async def test_a_hook_can_block_a_compaction() -> None:
 
 
 # -------------------------------------------------------------------------------------------------- around other hooks
-
-
-async def test_the_hooks_of_a_caller_are_asked_first() -> None:
-    class Denies(Hooks):
-        async def before_tool(self, call: ToolUseBlock, input: Json) -> HookVerdict:
-            return HookVerdict("deny", "The caller says no.")
-
-    seen: list[Json] = []
-    hooks = HookChain((Denies(), hooks_of(rule("PreToolUse", seen.append))))
-    verdict = await hooks.before_tool(ToolUseBlock("id", "Look", {}), {})
-    assert verdict.reason == "The caller says no."
-    assert seen == []
 
 
 async def test_a_stop_requested_by_the_hooks_of_a_caller_is_kept() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,15 @@ from agentcli.agent.attachments.state_notes import UserNotes
 from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.file_changes import FileChanges
-from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning
-from agentcli.agent.user_input import PromptQueue, QueuedPrompt
+from agentcli.agent.ports import PromptQueue
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds
-from agentcli.core.messages import Message, Origin, TextBlock, user_message
-from agentcli.providers.catalog import Catalog
+from agentcli.core.messages import Message, Origin, user_message
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import UndoNews, UndoReport, Workspace
-from tests.support.fakes import MODEL, bench
+from tests.support.fakes import bench
 
 pytestmark = pytest.mark.virtual
 
@@ -40,15 +37,6 @@ class RecordingStore(Store):
 def log_with(store: Store, *messages: Message) -> tuple[ConversationLog, PromptQueue]:
     queue = PromptQueue()
     return ConversationLog(messages, store, queue), queue
-
-
-def test_a_message_and_its_queued_prompt_change_places_in_one_step() -> None:
-    store = RecordingStore()
-    log, queue = log_with(store)
-    queue.add(QueuedPrompt("q", (TextBlock("later"),), "next"))
-    event = ev.MessageAppended(message=user_message("later", "q", Origin.QUEUED))
-    log.keep(event)
-    assert (queue.ids, log.has("q"), store.recorded) == ((), True, [event])
 
 
 def test_a_session_without_a_message_records_nothing_between_submissions() -> None:
@@ -112,11 +100,3 @@ def test_the_model_gets_one_note_about_an_undo() -> None:
         assert await files.take_undo_note(find) is None
 
     asyncio.run(main())
-
-
-def test_limits_follow_the_active_profile() -> None:
-    settings = ModelSettings(Profile(model=MODEL, small_model="x"), Catalog(), Bounds(max_turns=3), Tuning())
-    assert (settings.limits().max_turns, settings.limits().output_cap) == (3, 8_192)
-    settings.profile = replace(settings.profile, output_cap=100, context_window=1_000)
-    assert settings.limits().output_cap == 100
-    assert settings.context_limits(5).usable == 900

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.assemble import resumed_rights_notice
+from agentcli.assemble import describe_resumed_rights
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode, mode_label
 from tests.support.assembled import Assembled
@@ -69,10 +69,10 @@ async def test_a_session_rule_that_was_saved_later_is_not_reported_as_lost(tmp_p
 
 def test_up_to_three_lost_rules_are_named() -> None:
     rules = [f"Bash(make {name})" for name in "abcde"]
-    assert resumed_rights_notice("", rules[:2], PermissionMode.DEFAULT, is_restored=False) == (
+    assert describe_resumed_rights("", rules[:2], PermissionMode.DEFAULT, is_restored=False) == (
         "Not restored from the earlier session: session rules Bash(make a), Bash(make b). The mode is now default."
     )
-    assert "Bash(make b), Bash(make c) and 2 more." in resumed_rights_notice(
+    assert "Bash(make b), Bash(make c) and 2 more." in describe_resumed_rights(
         "", rules, PermissionMode.DEFAULT, is_restored=False
     )
 

@@ -87,11 +87,6 @@ async def test_unsupported_options_are_reported(home: Home, options: dict[str, A
     assert any(said in notice.text for notice in only(events, ev.NoticeRaised))
 
 
-async def test_supported_options_need_no_notice(home: Home) -> None:
-    events, _requests = await home.ask("one", "Hi.", thinking="disabled", model="sonnet", effort="low")
-    assert only(events, ev.NoticeRaised) == []
-
-
 async def test_a_resumed_session_keeps_effort_and_thinking_unless_they_are_given(home: Home) -> None:
     chosen = {"model": "sonnet", "effort": "high", "thinking": "disabled"}
     events, (first,) = await home.ask("one", "Hi.", **chosen)

@@ -17,7 +17,7 @@ from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import PermissionMode
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.driver import SessionDriver
 from tests.interactive.test_driver import Record
 from tests.support.scripts import call, pause, provider_for, reply
@@ -143,15 +143,6 @@ async def driven(engine: Engine) -> tuple[SessionDriver, Waiting]:
     driver.send(Draft("go"))
     await view.until(lambda log: "Started." in log and "settled" in log)
     return driver, view
-
-
-async def test_the_driver_continues_when_a_task_has_ended(tmp_path: Path) -> None:
-    engine = engine_in(tmp_path, START, "Started.", "It is built.")
-    driver, view = await driven(engine)
-    (tmp_path / "go").touch()
-    await view.until(lambda log: "It is built." in log and log.count("settled") == 2)
-    assert view.log.count("started") == 2
-    await driver.close()
 
 
 async def test_a_prompt_sent_when_the_task_ends_is_answered_once_and_alone(tmp_path: Path) -> None:

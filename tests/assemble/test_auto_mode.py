@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from agentcli.assemble import OFFER
+from agentcli.cli.flags import parse
+from agentcli.cli.invocation import build_options
 from agentcli.commands.line import run_command
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
-from agentcli.interactive.modes import next_mode
+from agentcli.interactive.driver import next_mode
+from agentcli.sandbox.quarantine import inventory
 from agentcli.workspace import listing, shadow
+from tests.sandbox.quarantine.test_decoys import DECOYS, PLACE, plant
 from tests.support.contained import Project, no, web_server, yes
 from tests.support.fakes import collect
 from tests.support.scripts import call
@@ -348,3 +353,63 @@ async def test_an_approved_removal_runs(contained: Project) -> None:
         await session.run(yes)
         assert "removes" in session.asked[0].reason
     assert not Path(contained.path, "many").exists()
+
+
+OPTIONS: dict[str, Any] = {"permission_mode": None, "offer_auto_mode": True}
+
+
+async def offers(project: Project, **options: Any) -> int:
+    async with project.session(**{**OPTIONS, **options}) as session:
+        await session.run()
+        return session.notices().count(OFFER)
+
+
+async def test_the_offer_is_shown_with_the_users_first_prompt_only(contained: Project) -> None:
+    assert await offers(contained) == 1
+    assert await offers(contained) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"interactive": False},
+        {"sandbox": "off"},
+        {"permission_mode": PermissionMode.DEFAULT},
+        {"settings": json.dumps({"permissions": {"defaultMode": "acceptEdits"}})},
+        {"offer_auto_mode": False},
+    ],
+)
+async def test_the_offer_is_not_shown_after_a_mode_was_chosen_or_in_non_interactive_runs(
+    contained: Project, options: dict[str, Any]
+) -> None:
+    assert await offers(contained, **options) == 0
+    assert await offers(contained) == 1, "and it is still there for the first session that can use it"
+
+
+def test_the_command_line_shows_the_offer_in_interactive_sessions_only(contained: Project) -> None:
+    assert build_options(parse([]), contained.path).offer_auto_mode
+    assert not build_options(parse(["-p", "go"]), contained.path).offer_auto_mode
+
+
+async def test_a_repository_behind_decoys_is_reported_with_the_next_event(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
+    async with contained.commands(f"{DECOYS}; {plant(contained.root / 'ran')}") as session:
+        await session.run()
+        assert session.asked == []
+        # Waits for the search.
+        session.engine.session.tool_context.launcher.close()
+        await session.run(prompt="and now?")
+        assert any(f"{PLACE}/config was moved to quarantine" in text for text in session.notices())
+    assert not (contained.path / PLACE / "config").exists()
+
+
+async def test_a_repository_behind_decoys_does_not_outlive_the_session(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "MAX_FOLDERS", 20)
+    async with contained.commands(f"{DECOYS}; {plant(contained.root / 'ran')}") as session:
+        await session.run()
+    assert (contained.path / PLACE).is_dir()
+    assert not (contained.path / PLACE / "config").exists()

@@ -22,6 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from tests.assemble.conftest import environ, write
 from tests.support.assembled import Assembled
 from tests.support.fakes import collect, only
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -31,23 +32,6 @@ pytestmark = pytest.mark.anyio
 
 def hooks(command: str, event: str = "PreToolUse", matcher: str = "", **rest: Any) -> Json:
     return {"hooks": {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command, **rest}]}]}}
-
-
-def write(path: Path, value: Json) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    (project / ".git").mkdir(parents=True)
-    (tmp_path / "home").mkdir()
-    return project
-
-
-def environ(project: Path) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(project.parent / "home")}
 
 
 def engine_for(project: Path, *replies: Json | str, **rest: Any) -> Engine:
@@ -116,11 +100,6 @@ async def test_setting_sources_choose_the_files(project: Path) -> None:
     assert await opened(project, trust=True, setting_sources=("project",)) == [("project", ".claude/settings.json")]
 
 
-async def test_without_hooks_none_are_configured(project: Path) -> None:
-    async with engine_for(project) as engine:
-        assert not engine.session.hooks.configured
-
-
 async def test_broken_hooks_warn_and_the_rest_works(project: Path) -> None:
     write(project.parent / "home/.claude/settings.json", {"hooks": {"Nope": [], "Stop": [{"hooks": [{}]}]}})
     write(
@@ -137,13 +116,6 @@ async def test_broken_hooks_warn_and_the_rest_works(project: Path) -> None:
 async def test_a_wrong_rule_of_a_caller_is_a_usage_error(project: Path) -> None:
     with pytest.raises(UsageError, match="unknown hook event 'Before'"):
         engine_for(project, hooks=(HookRule("Before", "", "true"),))
-
-
-async def test_hooks_of_settings_do_not_make_a_run_able_to_ask(project: Path) -> None:
-    write(project.parent / "home/.claude/settings.json", hooks("true"))
-    async with engine_for(project, "Hi.") as engine:
-        started = only(await collect(engine.submit("go")), ev.SessionStarted)[0]
-    assert "AskUserQuestion" not in started.tools
 
 
 # -------------------------------------------------------------------------------------------------------- running them

@@ -54,7 +54,7 @@ def test_a_saved_key_is_used_by_the_next_engine(tmp_path: Path) -> None:
     home.login.keep(address, KEY)
     found = ModelBuilder(Environment(home.options())).credentials()
     assert (found.api_key, found.source) == (KEY, "agentcli login")
-    assert home.login.unused_reason(address) == ""
+    assert home.login.explain_unused(address) == ""
     assert home.login.forget(address)
     assert not home.login.forget(address)
 
@@ -87,7 +87,7 @@ def test_a_key_is_sent_only_to_its_own_address(tmp_path: Path) -> None:
     home.login.keep(home.login.address(), KEY)
     home.set(baseUrl="http://127.0.0.1:9")
     assert ModelBuilder(Environment(home.options())).credentials().source == "none"
-    assert "requests go to 127.0.0.1:9" in home.login.unused_reason(home.login.address("https://api.anthropic.com"))
+    assert "requests go to 127.0.0.1:9" in home.login.explain_unused(home.login.address("https://api.anthropic.com"))
 
 
 def test_a_server_chosen_for_the_session_gets_no_key_from_the_environment(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_key_that_overrides_the_saved_one_is_reported(
     home.set(**settings)
     address = home.login.address("https://api.anthropic.com")
     home.login.keep(address, KEY)
-    assert told in home.login.unused_reason(address)
+    assert told in home.login.explain_unused(address)
 
 
 def test_a_repository_cannot_choose_where_keys_are_sent(tmp_path: Path) -> None:

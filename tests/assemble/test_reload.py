@@ -17,7 +17,7 @@ from agentcli.commands.settings import with_inactive
 from agentcli.config.schema import KEYS
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.messages import Json
 from tests.support.assembled import Assembled
 from tests.support.fakes import collect, only, result_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
-from agentcli.core.messages import wrapped
+from agentcli.core.aio import AbortReason
+from agentcli.core.messages import wrap_error
 from agentcli.core.permission import PermissionMode
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
@@ -53,25 +53,13 @@ async def test_a_stopped_command_names_who_stopped_it_and_its_output_so_far(
     project: Path, reason: AbortReason, who: str, after: str
 ) -> None:
     silent, second = await stopped(project, "sleep 30", reason, when=ev.ToolStarted)
-    assert silent == wrapped(f"{who}; it had printed nothing.")
+    assert silent == wrap_error(f"{who}; it had printed nothing.")
     assert second == f"<tool_use_error>{after} before this call ran.</tool_use_error>"
     spoken, _second = await stopped(project, "echo begun; sleep 30", reason, when=ev.ToolProgressed)
-    assert spoken == wrapped(f"begun\n\n{who}; its output so far is above."), "bash's own report is left out"
+    assert spoken == wrap_error(f"begun\n\n{who}; its output so far is above."), "bash's own report is left out"
     own = "trap 'echo Terminated by me; exit' TERM; echo begun; sleep 30"
     spoken, _second = await stopped(project, own, reason, when=ev.ToolProgressed)
-    assert spoken == wrapped(f"begun\nTerminated by me\n\n{who}; its output so far is above.")
-
-
-async def test_plan_mode_announces_and_allows_read_only_commands(project: Path) -> None:
-    calls = (call("Bash", command="cat a.txt"), call("Bash", command="touch b.txt"))
-    options = {"permission_mode": PermissionMode.PLAN}
-    async with Assembled(project, [reply(*calls), "Done."], options=options) as session:
-        await session.run()
-        shown, refused = session.results
-        told = str(session.requests[0]["messages"])
-    assert shown == "one"
-    assert "keep exploring with calls that only read" in refused
-    assert "commands that only read work" in told
+    assert spoken == wrap_error(f"begun\nTerminated by me\n\n{who}; its output so far is above.")
 
 
 async def test_an_unread_file_error_names_the_missing_read_even_after_other_tools_and_an_undo(project: Path) -> None:
@@ -90,7 +78,7 @@ async def test_an_unread_file_error_names_the_missing_read_even_after_other_tool
     options = {"permission_mode": PermissionMode.ACCEPT_EDITS}
     async with Assembled(project, replies, options=options) as session:
         await session.run()
-        assert session.results[2] == wrapped(
+        assert session.results[2] == wrap_error(
             "a.txt exists, and it was not read, or it changed since it was read. Read it, or the part to change, "
             "then try again. What Grep or a command printed does not count."
         )

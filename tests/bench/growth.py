@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import INSTRUCTION
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.events import ContextCompacted, LoopContinued
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -35,10 +35,10 @@ from tests.support.scripts import call, reply, say
 TURNS = 5_000
 WARM_UP = 10
 """Turns before those that count."""
-MOST_GROWTH = 1.2
-MOST_KILOBYTES = 20.0
+MAX_GROWTH = 1.2
+MAX_KILOBYTES = 20.0
 """Of resident memory, for each turn."""
-LONGEST_HOLD = 50.0
+MAX_HOLD = 50.0
 """Milliseconds for which keys may wait."""
 TOKENS_A_MESSAGE = 150
 LARGE_WINDOW = {"contextWindow": 100_000_000}
@@ -89,7 +89,7 @@ def growth(runs: int, turns: int = TURNS) -> Report:
                 holds.append(selector.longest)
         measures += [
             *tenths(name, curves),
-            Measure(f"{name}: longest turn of the loop", tuple(holds), "ms", LONGEST_HOLD),
+            Measure(f"{name}: longest turn of the loop", tuple(holds), "ms", MAX_HOLD),
         ]
         notes.append(f"{name}: {compactions} compactions")
     return Report(f"growth: processor time of a turn, {turns:,} turns, model in process", tuple(measures), tuple(notes))
@@ -113,13 +113,13 @@ def growth_http(runs: int, turns: int = TURNS) -> Report:
         (
             *tenths("computed", computed),
             *tenths("in the socket", sending, most=None),
-            Measure("resident, each turn", tuple(memory), "KB", MOST_KILOBYTES),
+            Measure("resident, each turn", tuple(memory), "KB", MAX_KILOBYTES),
         ),
     )
 
 
 def tenths(
-    name: str, curves: Sequence[Sequence[float]], unit: str = "ms", most: float | None = MOST_GROWTH
+    name: str, curves: Sequence[Sequence[float]], unit: str = "ms", most: float | None = MAX_GROWTH
 ) -> list[Measure]:
     """A curve by tenths, the first to the last, then the ratio of the two. Of several runs the medians are taken."""
     parts: list[list[float]] = [[] for _tenth in range(10)]

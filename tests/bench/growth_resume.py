@@ -16,7 +16,7 @@ from tests.bench.tui_pty import AppInPty
 from tests.support.scripts import reply, say
 
 MEGABYTES = 100.0
-MOST_GROWTH = 1.2
+MAX_GROWTH = 1.2
 _TURNS_A_MEGABYTE = 220
 COMPACTED_EVERY = 3_000
 """Turns: what fits into a window of a million tokens."""
@@ -42,7 +42,7 @@ def growth_resume(runs: int, megabytes: float = MEGABYTES) -> Report:
         f"growth-resume: sessions of up to {size:,.0f} MB",
         (
             *per_megabyte,
-            Measure("the last to the first", (ratio,), "×", MOST_GROWTH),
+            Measure("the last to the first", (ratio,), "×", MAX_GROWTH),
             Measure("memory for a megabyte of the file", tuple(memory for *_rest, memory in loaded), "MB"),
             Measure("the app: its end visible, a tenth of it", small_visible),
             Measure("the app: its end visible", visible, baseline="the app: its end visible, a tenth of it"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
+from agentcli.agent.context.collapse import Collapse, find_spans
 from agentcli.assemble.context_pipeline import clearable_tools
-from agentcli.context.budget import ToolResultBudget
-from agentcli.context.collapse import Collapse, find_spans
-from agentcli.context.old_results import Microcompact, Snip
+from agentcli.context.old_results import Microcompact, Snip, ToolResultBudget
 from agentcli.context.steps import ContextState, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock

@@ -121,7 +121,7 @@ def asked(mode: PermissionMode, *, answered_always: bool = True) -> Counted:
     with project(calls) as (folder, environ):
         rights = rights_for(Options(cwd=folder, environ=environ, permission_mode=mode))
         try:
-            first = policy = rights.policy.ready()
+            first = policy = rights.policy
             decisions: dict[tuple[str, str, bool], str] = {}
             for call in calls:
                 # Sessions repeat calls, and the rules that they begin with stay the same.

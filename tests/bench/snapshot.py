@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.workspace.folders import SnapshotLocation
+from agentcli.workspace.base import SnapshotLocation
 from agentcli.workspace.history import WorkspaceHistory
 from tests.bench.measure import Measure, Report
 
@@ -63,5 +63,5 @@ async def _measure(root: Path, runs: int) -> tuple[float, list[float], list[floa
 
 async def _timed(history: WorkspaceHistory, root: Path) -> float:
     began = time.perf_counter()
-    await history.before_change("call", {}, root, [root])
+    await history.before_change({}, root, [root])
     return (time.perf_counter() - began) * 1000

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from rich.style import Style
 
 from agentcli.tui.blocks.answer import AnswerBlock
+from agentcli.tui.blocks.base import wrap
 from agentcli.tui.blocks.highlight import warm
-from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.theme.palette import Palette
 from tests.bench.measure import Measure, Report

@@ -15,7 +15,7 @@ from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
 from agentcli.doctor import checks, machine
 from agentcli.doctor.checks import CHECKS, run_checks
-from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
+from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, format_finding, summary
 from agentcli.sandbox.linux.probe import probe
 
 KEY = "sk-doctor-never-shows-this"
@@ -146,22 +146,22 @@ def test_programs_that_are_asked_for_their_version_get_no_key(place: Path) -> No
 def test_the_lines_fit_the_terminal_and_are_aligned() -> None:
     finding = Finding("warn", "sandbox", "word " * 30, "Do this and that. " * 5)
     for width in (40, 60, 80, 200):
-        lines = list(finding_lines(finding, width))
+        lines = list(format_finding(finding, width))
         assert max(map(len, lines)) <= width
         assert "".join(lines).count("→") == 1
-    wide = list(finding_lines(finding, 80))
+    wide = list(format_finding(finding, 80))
     assert wide[0].startswith("warn  sandbox       word")
     assert all(line.startswith(" " * 20) for line in wide[1:])
-    narrow = list(finding_lines(finding, 40))
+    narrow = list(format_finding(finding, 40))
     assert narrow[0] == "warn  sandbox"
     assert narrow[1].startswith("      word")
 
 
 def test_only_the_status_is_coloured_and_text_brings_no_colours() -> None:
     finding = Finding("fail", "key", "evil \x1b[31mred\x07", "\x1b]0;title\x07do")
-    [plain] = [line for line in finding_lines(finding, None) if "key" in line]
+    [plain] = [line for line in format_finding(finding, None) if "key" in line]
     assert "\x1b" not in plain
-    lines = list(finding_lines(finding, 80, coloured=True))
+    lines = list(format_finding(finding, 80, coloured=True))
     assert lines[0].startswith("\x1b[1;31mfail \x1b[0m key")
     assert "".join(lines).count("\x1b") == 2
 

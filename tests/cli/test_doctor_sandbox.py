@@ -145,7 +145,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Break:
             ],
         ),
         (
-            _attribute(BubblewrapLauncher, "_system_call_filter", lambda *_: -1),
+            _attribute(BubblewrapLauncher, "_system_call_filter", lambda *_: ()),
             "isolation",
             ["commands cannot type into your terminal"],
         ),

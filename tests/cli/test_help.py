@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.app import command_help, command_tree
-from agentcli.cli.flags import BY_NAME, FLAGS, GROUPS, parse
-from agentcli.cli.help import COMMAND_EXAMPLES, GENERAL_EXAMPLES, MIN_WIDTH, examples_of, flag_row, root_help
+from agentcli.cli.app import command_help, command_tree, examples_of, find_command
+from agentcli.cli.complete import shell_script
+from agentcli.cli.flags import BY_NAME, COMPLETE_VARIABLE, FLAGS, GROUPS, SHELLS, parse
+from agentcli.cli.help import GENERAL_EXAMPLES, MIN_WIDTH, flag_row, root_help
 from agentcli.cli.main import main
+from agentcli.cli.reference import FILE, reference
+from agentcli.config.schema import KEYS
 
-EXAMPLES = [line for line, _text in (*GENERAL_EXAMPLES, *COMMAND_EXAMPLES)]
+COMMAND_EXAMPLES = {name: list(examples_of(find_command([name]))) for name in COMMANDS}
+EXAMPLES = [line for rows in (GENERAL_EXAMPLES, *COMMAND_EXAMPLES.values()) for line, _text in rows]
 
 
 def paths() -> list[list[str]]:
@@ -78,9 +84,10 @@ def test_every_example_is_understood(example: str) -> None:
     known.make_context("agentcli", rest)
 
 
-def test_every_command_has_examples_and_all_examples_a_command() -> None:
-    assert [row for name in COMMANDS for row in examples_of([name])] == list(COMMAND_EXAMPLES)
-    assert all(examples_of([name]) for name in COMMANDS)
+def test_every_command_has_examples_of_its_own() -> None:
+    for name, rows in COMMAND_EXAMPLES.items():
+        assert rows
+        assert all(f"{line} ".startswith(f"agentcli {name} ") for line, _text in rows)
 
 
 @pytest.mark.parametrize("path", paths(), ids=" ".join)
@@ -118,3 +125,36 @@ def test_a_group_alone_shows_its_help_and_a_dash_h_behind_two_dashes_is_a_value(
     assert capfd.readouterr().out.startswith("Usage: agentcli permissions [FLAGS] COMMAND")
     assert main(["permissions", "test", "--", "-h"], os.environ) != 0
     assert "Usage" not in capfd.readouterr().out
+
+
+ROOT = Path(__file__).parents[2]
+TEXT = FILE.read_text(encoding="utf-8")
+
+
+def test_tables_are_whole() -> None:
+    widths = set()
+    for line in TEXT.splitlines():
+        if line.startswith("|"):
+            widths.add(len(re.findall(r"(?<!\\)\|", line)) - 1)
+    assert widths <= {2, 4}
+    assert "\x1b" not in TEXT
+
+
+def test_every_agentcli_variable_is_in_a_table() -> None:
+    section = TEXT.partition("## Environment variables")[2].partition("\n## ")[0]
+    known = set(re.findall("`([A-Z_]+)`", section)) | {COMPLETE_VARIABLE}
+    known |= {name for key in KEYS for name in key.environment}
+    read = set()
+    for path in (ROOT / "agentcli").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if not re.search("AGENTCLI_|ANTHROPIC_", text):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                read |= set(re.findall(r"\A_?(?:AGENTCLI|ANTHROPIC)_[A-Z_]*[A-Z]\Z", node.value))
+    assert read - known == set()
+    assert all(COMPLETE_VARIABLE in shell_script(shell) for shell in SHELLS)
+
+
+def test_the_file_is_the_reference_of_this_code() -> None:
+    assert reference(TEXT) == TEXT, "run: python -m agentcli.cli.reference --write"

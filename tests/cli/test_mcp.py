@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from agentcli.cli.app import run_app
+from agentcli.cli import mcp_login
+from agentcli.cli.app import command_tree, run_app
 from agentcli.cli.complete import FileNamesWanted, offers
 from agentcli.config.trust import TrustStore
+from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.mcp.configuration import ServerConfig, shown_fields, shown_target
+from agentcli.mcp.configuration import ServerConfig, show_fields, show_target
+from tests.mcp.oauth.signing_in import SignInBench, on_bench
+from tests.support.authorization_server import browse
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    project = tmp_path / "project"
-    (project / ".git").mkdir(parents=True)
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENTCLI_CONFIG_DIR", "AGENTCLI_STATE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("home")]
 
 
 def output(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -202,8 +202,8 @@ def test_names_and_values_are_completed(home: Path) -> None:
 
 def test_the_description_of_a_callers_server() -> None:
     config = ServerConfig("x", "http", "caller", url="https://u:p@h/", headers={"A": "b"}, timeout=2)
-    assert list(shown_fields(config)) == [("url", "https://h/"), ("header A", "…"), ("timeout", "2 s")]
-    assert shown_target(ServerConfig("x", "stdio", command="a b", args=("c", "--token=d"))) == "'a b' c '--token=…'"
+    assert list(show_fields(config)) == [("url", "https://h/"), ("header A", "…"), ("timeout", "2 s")]
+    assert show_target(ServerConfig("x", "stdio", command="a b", args=("c", "--token=d"))) == "'a b' c '--token=…'"
 
 
 def test_ignored_servers_of_an_untrusted_folder_are_reported(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -231,3 +231,117 @@ def test_the_last_server_leaves_nothing_that_would_be_asked_about(
     assert not TrustStore.of(os.environ).state(home / "project").needs_answer
     output(capfd, "add", "y", "-s", "project", "--", "run")
     assert TrustStore.of(os.environ).state(home / "project").usable, "as after the first one"
+
+
+class Terminal:
+    """The command's output, and what the user types."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.changed = threading.Event()
+        self.input, self._typed = os.pipe()
+
+    def echo(self, text: str = "", *, err: bool = False) -> None:
+        self.text += f"{text}\n"
+        self.changed.set()
+
+    def type(self, line: str) -> None:
+        os.write(self._typed, line.encode())
+
+    async def wait_for(self, pattern: str) -> str:
+        while (found := re.search(pattern, self.text)) is None:
+            await in_thread(self.changed.wait, 20)
+            self.changed.clear()
+        return found.group()
+
+    def close(self) -> None:
+        os.close(self.input)
+        os.close(self._typed)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    made = Terminal()
+    stdin = os.fdopen(os.dup(made.input))
+    monkeypatch.setattr(mcp_login, "echo", made.echo)
+    monkeypatch.setattr(mcp_login, "notice", made.echo)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.chdir(tmp_path)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AGENTCLI_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AGENTCLI_CONFIG_DIR", str(tmp_path / "config"))
+    yield made
+    stdin.close()
+    made.close()
+
+
+def command(*arguments: str, url: str = "https://example.com/mcp") -> Callable[[], None]:
+    servers = {
+        "files": {"type": "http", "url": url},
+        "own": {"type": "http", "url": url, "headers": {"Authorization": "Bearer x"}},
+        "program": {"command": "/bin/true"},
+    }
+    flag = ["--mcp-config", json.dumps({"mcpServers": servers})]
+    return lambda: command_tree().main(["mcp", *arguments, *flag], standalone_mode=False)
+
+
+@on_bench
+async def test_the_user_signs_in_in_a_browser_and_out_again(bench: SignInBench, terminal: Terminal) -> None:
+    work = asyncio.ensure_future(in_thread(command("login", "files", url=bench.protected.endpoint)))
+    await browse(await terminal.wait_for(r"http://\S+/authorize\S+"))
+    await work
+    assert terminal.text.endswith("Signed in to files: 2 tools.\n")
+    assert "secret" in (bench.state_dir / "mcp-tokens.json").read_text()
+    assert "secret" not in terminal.text
+
+    await in_thread(command("logout", "files", url=bench.protected.endpoint))
+    assert terminal.text.endswith("Signed out of files.\n")
+    assert bench.authorization.access == {}
+    assert "secret" not in (bench.state_dir / "mcp-tokens.json").read_text()
+
+
+@on_bench
+async def test_without_a_browser_the_user_pastes_the_address(bench: SignInBench, terminal: Terminal) -> None:
+    work = asyncio.ensure_future(in_thread(command("login", "files", "--no-browser", url=bench.protected.endpoint)))
+    address = await terminal.wait_for(r"http://\S+/authorize\S+")
+    redirect = (await browse(address, follows=False)).headers["location"]
+    terminal.type("what now?\n\n")
+    await terminal.wait_for("neither an address nor a code")
+    terminal.type(redirect[:20])
+    terminal.type(f"{redirect[20:]}\n")
+    await work
+    assert terminal.text.endswith("Signed in to files: 2 tools.\n")
+
+
+@on_bench
+async def test_a_refused_sign_in_is_reported(bench: SignInBench, terminal: Terminal) -> None:
+    bench.authorization.redirect = {"code": None, "error": "access_denied"}
+    work = asyncio.ensure_future(in_thread(command("login", "files", url=bench.protected.endpoint)))
+    await browse(await terminal.wait_for(r"http://\S+/authorize\S+"))
+    with pytest.raises(AgentError, match=r"Not signed in to files\. The authorization server refused: access_denied\."):
+        await work
+
+
+@pytest.mark.parametrize("verb", ["login", "logout"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("other", "There is no MCP server 'other'. There are: files, own, program."),
+        ("own", "own has no sign-in. It has credentials in its configuration."),
+        ("program", "program has no sign-in."),
+    ],
+)
+async def test_a_server_without_a_sign_in_is_named(terminal: Terminal, verb: str, name: str, problem: str) -> None:
+    with pytest.raises((AgentError, UsageError)) as caught:
+        await in_thread(command(verb, name))
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize("verb", ["login", "logout"])
+async def test_a_server_of_a_repository_needs_approval(tmp_path: Path, terminal: Terminal, verb: str) -> None:
+    entry = {"mcpServers": {"theirs": {"type": "http", "url": "https://example.com/mcp"}}}
+    (tmp_path / ".mcp.json").write_text(json.dumps(entry))
+    with pytest.raises(AgentError, match="not approved"):
+        await in_thread(command(verb, "theirs"))

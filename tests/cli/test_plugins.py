@@ -15,18 +15,9 @@ from agentcli.cli.app import run_app
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("home")
+
 EXAMPLES = Path(__file__).parent.parent / "data" / "plugins"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    project = tmp_path / "project"
-    (project / ".git").mkdir(parents=True)
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "AGENTCLI_CONFIG_DIR", "AGENTCLI_STATE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 def output(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.commands.from_mcp import complete_argument, filled_arguments, words_of
+from agentcli.commands.from_mcp import complete_argument, fill_arguments, words_of
+from agentcli.commands.front_end import NoFrontEnd
 from agentcli.commands.line import CommandLine, parse_line, run_command
-from agentcli.commands.registry import find, matching
+from agentcli.commands.registry import find, find_matching
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, Message, Origin
-from agentcli.interactive.completion.sources import ServerCompletions
+from agentcli.interactive.completion import Completions
 from agentcli.interactive.wording import expansion_line
 from agentcli.mcp.protocol import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
 from tests.support.fakes import Bench, bench, collect, only, result_of
@@ -34,8 +35,8 @@ def test_prompts_are_rows_with_source_description_and_arguments() -> None:
     row = find("mcp__My_Notes__greet", b.engine)
     assert row is not None
     assert (row.usage, row.described) == ("/mcp__My_Notes__greet <name> [mood]", "Greet somebody (My Notes)")
-    assert [one.name for one in matching("mynotesgreet", b.engine)] == ["mcp__My_Notes__greet"]
-    assert "name, required: Whom" in row.manual.text
+    assert [one.name for one in find_matching("mynotesgreet", b.engine)] == ["mcp__My_Notes__greet"]
+    assert "name, required: Whom" in row.manual
     line = parse_line("/mcp__My_Notes__greet Ada", b.engine)
     assert isinstance(line, CommandLine)
     assert line.command is not None
@@ -53,14 +54,14 @@ def test_prompts_are_rows_with_source_description_and_arguments() -> None:
     ],
 )
 def test_arguments_are_positional_and_the_last_takes_the_rest(text: str, values: dict[str, str]) -> None:
-    assert filled_arguments(GREET, text) == values
+    assert fill_arguments(GREET, text) == values
 
 
 def test_missing_and_superfluous_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match=r"Arguments are missing: <name> \[mood\]"):
-        filled_arguments(GREET, "")
+        fill_arguments(GREET, "")
     with pytest.raises(UsageError, match="takes no arguments"):
-        filled_arguments(PLAIN, "x")
+        fill_arguments(PLAIN, "x")
     assert words_of("  a  b ") == [(2, "a"), (5, "b")]
 
 
@@ -140,14 +141,12 @@ class SlowServer(FakeServer):
         return ("late",)
 
 
-async def test_late_completions_are_cached_and_end_in_time() -> None:
+async def test_late_completions_end_in_time() -> None:
     servers = servers_with(("notes", "connected"))
     b = bench(mcp=servers)
     async with b.engine:
-        late = ServerCompletions(lambda: b.engine)
+        late = Completions(lambda: b.engine, NoFrontEnd).late_choices
         assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
-        assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
-        assert len(fake(servers, "notes").done) == 1
         assert await late("help", "x") == []
         slow = servers._servers["notes"] = SlowServer(fake(servers, "notes").config, servers)
         began = asyncio.get_running_loop().time()

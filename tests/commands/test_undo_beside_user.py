@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.toolcalls.call_data import paths_of_command
+from agentcli.agent.toolcalls.calls import paths_of_command
 from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
@@ -100,7 +100,7 @@ async def test_the_files_that_a_call_can_change_are_found_off_the_event_loop(
         threads.append(threading.current_thread())
         return paths_of_command(*arguments)
 
-    monkeypatch.setattr("agentcli.agent.toolcalls.call_data.paths_of_command", watched)
+    monkeypatch.setattr("agentcli.agent.toolcalls.calls.paths_of_command", watched)
     async with engine_on(tmp_path, reply(call("Bash", command="rm *.txt")), "Done.") as engine:
         await collect(engine.submit("go"))
     assert not notes.exists()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.context.budget import HEAD, ToolResultBudget, file_name, note_of
-from agentcli.context.edits import Edits
+from agentcli.context.old_results import HEAD, ToolResultBudget, file_name, note_of
 from agentcli.context.steps import ContextState, Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
-from agentcli.core.messages import TextBlock, ToolResultBlock
-from tests.context.logs import PIXEL, Talk, ran, refused, shown_block, shown_text
+from agentcli.core.messages import ToolResultBlock
+from tests.context.logs import Talk, ran, refused, shown_block, shown_text
 
 STATE = ContextState(estimate=1_000, usable=100_000)
 
@@ -72,21 +71,6 @@ def test_the_largest_of_results_that_are_too_large_together_are_replaced() -> No
     assert sum(lengths) <= 200_000
 
 
-def test_planning_again_does_nothing_and_pinned_results_stay() -> None:
-    talk, folder = Talk(), Folder()
-    talk.prompt("go")
-    first, second = talk.calls(("A", {}, "a" * 60_000, False), ("B", {}, "b" * 70_000, False))
-    budget = ToolResultBudget(folder.save)
-    edits = Edits()
-    pinned = ContextState(estimate=1, usable=100_000, pinned=frozenset([first]), edited=edits.edited)
-    plan = budget.plan(talk.log, pinned)
-    assert plan is not None
-    assert plan.must
-    assert [edit.target for edit in plan.edits] == [second]
-    edits.add(plan.edits[0])
-    assert budget.plan(talk.log, pinned) is None
-
-
 @pytest.mark.parametrize("sizes", [(60_000,), (45_000,) * 10])
 def test_without_storage_a_large_result_keeps_its_head_and_tail_with_a_note(sizes: tuple[int, ...]) -> None:
     talk = Talk()
@@ -111,22 +95,6 @@ def test_an_error_shows_its_end_too_and_stays_an_error() -> None:
     assert isinstance(shown, ToolResultBlock)
     assert shown.is_error
     assert "make: *** [all] Error 2" in shown.text
-
-
-def test_images_do_not_count_as_characters_and_are_replaced_last() -> None:
-    talk, folder = Talk(), Folder()
-    talk.prompt("go")
-    both = (TextBlock("t" * 49_500), PIXEL)
-    blocks = talk.calls(("mcp__b__shot", {}, both, False), *(("Bash", {}, "u" * 49_000, False) for _ in range(4)))
-    view, _events = prepared(talk, ToolResultBudget(folder.save))
-    kept = shown_block(view, talk.log, blocks[0])
-    assert isinstance(kept, ToolResultBlock)
-    assert PIXEL in kept.content
-    alone = Talk()
-    alone.prompt("go")
-    block = alone.call("mcp__b__shot", {}, (TextBlock("t" * 60_000), PIXEL))
-    view, _events = prepared(alone, ToolResultBudget(folder.save))
-    assert "What it held beside text is left out." in shown_text(view, alone.log, block)
 
 
 def test_the_name_of_the_file_is_plain_whatever_the_id_is() -> None:

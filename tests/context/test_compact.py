@@ -11,20 +11,18 @@ from agentcli.context import compact
 from agentcli.context.compact import (
     CompactionParts,
     boundary,
-    compacted,
+    build_compacted,
+    collect_pinned,
+    copy_message,
     cut_middle,
-    instruction,
+    find_pinned,
     last_exchange,
-    pinned_content,
-    pinned_now,
-    said_again,
     split_pending,
     user_messages,
     with_longest_cut,
     without_oldest,
     word_for_word,
 )
-from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
@@ -40,7 +38,6 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
-from tests.support.tables import each_row
 from tests.support.validate import problems
 
 IMAGE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
@@ -111,7 +108,7 @@ def test_a_text_that_is_cut_keeps_its_beginning_and_its_end(text: str, tokens: i
 
 
 def test_prompts_from_before_earlier_compactions_are_found_once_and_dropped_ones_never() -> None:
-    log = after([prompt("p1", "one"), prompt("p2", "two")], said_again(prompt("p2", "two"), "p3"))
+    log = after([prompt("p1", "one"), prompt("p2", "two")], copy_message(prompt("p2", "two"), "p3"))
     log.append(prompt("p4", "four", Origin.QUEUED))
     assert user_messages(log, lambda message: message.text) == (["one", "two", "four"], 2)
     assert user_messages(log, lambda m: "" if m.id == "p1" else m.text, frozenset({"p4"})) == (["two"], 1)
@@ -171,33 +168,25 @@ def test_messages_added_by_an_earlier_compaction_are_no_exchange() -> None:
     assert split_pending([*TALK, note, prompt("p3")]) == ((*TALK, note), (prompt("p3"),))
 
 
-def test_a_copy_has_no_usage_and_names_its_original() -> None:
-    copy = said_again(said_again(called("c1", "t1"), "c2"), "c3")
-    assert copy.usage is None
-    assert copy.content == called("c1", "t1").content
-    assert copy.is_copy
-    assert compact.original_id(copy) == "c1"
-
-
 # ------------------------------------------------------------------------------------------------------------ pinned
 
 
 def test_pinned_blocks_are_repeated_verbatim_even_after_the_next_compaction() -> None:
     pinned = frozenset({"r1:0", "p1:0", "gone:0"})
-    blocks, meta = pinned_content(TALK, pinned)
+    blocks, meta = collect_pinned(TALK, pinned)
     assert [block.text.rpartition("\n")[2] for block in blocks if isinstance(block, TextBlock)] == ["do it", "seen"]
     message = Message("user", blocks, "pins", Origin.ATTACHMENT, meta=meta)
-    assert pinned_now([*TALK, message], pinned) == {"p1:0", "r1:0", "pins:0", "pins:1"}
-    assert pinned_content([message], pinned) == (blocks, meta)
-    assert pinned_content([message], frozenset({"r1:0"}))[0] == blocks[1:]
-    assert pinned_content([message], frozenset({"pins:0"}))[0] == blocks[:1]
+    assert find_pinned([*TALK, message], pinned) == {"p1:0", "r1:0", "pins:0", "pins:1"}
+    assert collect_pinned([message], pinned) == (blocks, meta)
+    assert collect_pinned([message], frozenset({"r1:0"}))[0] == blocks[1:]
+    assert collect_pinned([message], frozenset({"pins:0"}))[0] == blocks[:1]
 
 
 # ---------------------------------------------------------------------------------------------------------- the log
 
 
 def test_all_parts_follow_the_boundary_in_order() -> None:
-    made = compacted(
+    made = build_compacted(
         pieces(
             prompts=word_for_word(["look at this"], 100),
             pictures=(IMAGE,),
@@ -217,40 +206,6 @@ def test_all_parts_follow_the_boundary_in_order() -> None:
     assert len({message.id for message in made}) == len(made)
     wire = ContextView().wire(after(TALK, *made))
     assert problems({"model": "m", "max_tokens": 1, "messages": list(wire)}) == []
-
-
-def test_the_instruction_forbids_tools_and_takes_a_focus() -> None:
-    assert "Call no tools" in instruction("")
-    assert instruction("  ") == instruction("")
-    assert instruction("the tests").endswith("the tests")
-
-
-@each_row("written", range(3))
-def test_an_incompletely_written_compaction_does_not_count(written: int) -> None:
-    new = compacted(pieces(pending=(prompt("p3"),)), SequentialIds().new)
-    log = after(TALK, *new)
-    torn = log[: len(TALK) + 1 + written]
-    edits = Edits()
-    whole = written == len(new)
-    assert edits.in_force(torn) == (new if whole else (*TALK, log[len(TALK)]))
-    assert (edits.boundary(torn) is not None) == whole
-    later = [*torn, prompt("p9")]
-    assert ContextView().wire(later) == ContextView().wire([*new, prompt("p9")] if whole else [*TALK, prompt("p9")])
-
-
-def test_undoing_a_compaction_restores_the_previous_one() -> None:
-    first = compacted(pieces(summary="one"), SequentialIds(1).new)
-    log = after(TALK, *first)
-    second = compacted(pieces(summary="two"), SequentialIds(50).new)
-    log += [boundary("b2", "auto", (9, 1), second), *second]
-    edits = Edits()
-    found = edits.boundary(log)
-    assert found is not None
-    edits.add(ContextEdit(kind="undo_compaction", target=found.id, through=second[-1].id))
-    assert edits.in_force(log) == first
-    before = edits.boundary(log)
-    assert before is not None
-    assert before.id == "b"
 
 
 # --------------------------------------------------------------------------------------------------------- any log
@@ -282,8 +237,10 @@ def test_any_compaction_gives_a_valid_request_with_all_pins(
     assert exchange == old[len(old) - len(exchange) :]
     blocks = [f"{m.id}:{n}" for m in log for n, block in enumerate(m.content) if not isinstance(block, ThinkingBlock)]
     pinned = frozenset(data.draw(st.sets(st.sampled_from(blocks), max_size=3)))
-    kept, meta = pinned_content(old[: len(old) - len(exchange)], pinned)
-    new = compacted(pieces(pinned=kept, pinned_meta=meta, exchange=exchange, pending=pending), SequentialIds().new)
+    kept, meta = collect_pinned(old[: len(old) - len(exchange)], pinned)
+    new = build_compacted(
+        pieces(pinned=kept, pinned_meta=meta, exchange=exchange, pending=pending), SequentialIds().new
+    )
     view = ContextView()
     whole = after(log, *new, prompt("next", "go on"))
     whole[len(log)] = boundary("b", "auto", (9, 1), new)

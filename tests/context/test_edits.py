@@ -65,17 +65,6 @@ def test_a_collapsed_span_is_one_message_and_can_be_restored() -> None:
     assert list(edits.shown(LOG)) == list(LOG)
 
 
-def test_an_undone_compaction_counts_as_never_written() -> None:
-    boundary = Message("user", (), "b", Origin.BOUNDARY)
-    summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
-    later = Message("user", (TextBlock("more"),), "p9", Origin.PROMPT)
-    edits = Edits()
-    log = [*LOG, boundary, summary, later]
-    assert edits.in_force(log) == (summary, later)
-    edits.add(ContextEdit(kind="undo_compaction", target="b", through="s"))
-    assert edits.in_force(log) == (*LOG, later)
-
-
 def test_tokens_freed_since_the_last_usage_are_subtracted_from_the_estimate() -> None:
     from dataclasses import replace
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from agentcli.assemble.context_pipeline import clearable_tools
-from agentcli.context.budget import ToolResultBudget
-from agentcli.context.edits import ContextEdit, Edits
-from agentcli.context.old_results import Microcompact
+from agentcli.context.edits import Edits
+from agentcli.context.old_results import Microcompact, ToolResultBudget
 from agentcli.context.steps import ContextState, StepPlan
-from tests.context.logs import PIXEL, Talk
+from tests.context.logs import Talk
 
 
 def read_much(count: int, words: int = 2_000) -> tuple[Talk, list[str]]:
@@ -70,43 +69,6 @@ def test_pinned_results_and_the_newest_exchange_always_stay() -> None:
     assert targets(step.plan(talk.log, state())) == blocks[:5], "a pin can be taken away again"
 
 
-def test_planning_again_clears_nothing_until_there_are_new_results() -> None:
-    talk, blocks = read_much(12)
-    edits = Edits()
-    step = Microcompact(clearable_tools(), keep=8)
-    plan = step.plan(talk.log, state(edits=edits))
-    assert plan is not None
-    for edit in plan.edits:
-        edits.add(edit)
-    assert step.plan(talk.log, state(edits=edits)) is None
-    talk.call("Read", {"file_path": "/new.py"}, "some words\n" * 2_000)
-    assert step.plan(talk.log, state(edits=edits)) is None
-    for number in range(3):
-        talk.call("Read", {"file_path": f"/new{number}.py"}, "some words\n" * 2_000)
-    assert targets(step.plan(talk.log, state(edits=edits))) == blocks[4:8]
-    assert targets(Microcompact(clearable_tools(), keep=8).plan(talk.log, state(edits=edits))) == blocks[4:8], (
-        "also when resumed"
-    )
-
-
-def test_a_restored_result_is_cleared_again_after_unpinning() -> None:
-    talk, blocks = read_much(12, words=4_000)
-    edits = Edits()
-    step = Microcompact(clearable_tools(), keep=8)
-    plan = step.plan(talk.log, state(edits=edits))
-    assert plan is not None
-    for edit in plan.edits:
-        edits.add(edit)
-    assert step.plan(talk.log, state(edits=edits)) is None
-    for block in blocks[:2]:
-        edits.add(ContextEdit(kind="restore", target=block))
-    pinned = frozenset(blocks[:2])
-    assert step.plan(talk.log, state(edits=edits, pinned=pinned)) is None
-    assert targets(step.plan(talk.log, state(edits=edits))) == blocks[:2]
-    edits.add(ContextEdit(kind="drop", target=blocks[0], step="user"))
-    assert blocks[0] not in targets(step.plan(talk.log, state(edits=edits)))
-
-
 def test_the_path_of_a_stored_large_result_is_kept() -> None:
     talk = Talk()
     talk.prompt("go")
@@ -124,14 +86,3 @@ def test_the_path_of_a_stored_large_result_is_kept() -> None:
     assert "is in /results/toolu_1_0.txt" in text
     assert "\x1b" not in text
     assert len(text) < 500
-
-
-def test_old_images_that_can_be_read_again_are_cleared_too() -> None:
-    talk = Talk()
-    talk.prompt("go")
-    shots = [talk.call("Read", {"file_path": f"/{number}.png"}, (PIXEL,)) for number in range(8)]
-    talk.call("TodoWrite", {}, "ok")
-    plan = Microcompact(clearable_tools(), keep=0).plan(talk.log, state())
-    assert targets(plan) == shots
-    assert plan is not None
-    assert "(a picture)" in plan.edits[0].text

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
-from pathlib import Path
-
-import pytest
-
 from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.old_results import (
-    CHANGED_AND_READ,
     OLD_PICTURE,
     READ_AGAIN,
     REPEATED,
@@ -18,10 +11,7 @@ from agentcli.context.old_results import (
     Snip,
 )
 from agentcli.context.steps import ContextState, StepPlan
-from agentcli.core.abort import AbortController
 from agentcli.core.messages import TextBlock
-from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.documents.read import Read
 from tests.context.logs import PIXEL, Talk, numbered
 
 STATE = ContextState(estimate=1_000, usable=100_000)
@@ -47,15 +37,6 @@ def test_an_older_read_is_removed_when_its_lines_were_read_again() -> None:
     assert planned(talk) == {part: READ_AGAIN}, f"not {other} nor {beyond}"
 
 
-def test_the_whole_file_covers_lines_that_it_no_longer_has() -> None:
-    talk = Talk()
-    talk.prompt("go")
-    old = talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
-    talk.call("Bash", {"command": "head -40 a.py | sponge a.py"}, "")
-    talk.call("Read", {"file_path": "/a.py"}, numbered(1, 40))
-    assert planned(talk) == {old: READ_AGAIN}
-
-
 def test_a_failed_read_supersedes_nothing() -> None:
     talk = Talk()
     talk.prompt("go")
@@ -72,17 +53,6 @@ def test_an_older_read_is_removed_after_the_whole_file_was_written() -> None:
     talk.call("Read", {"file_path": "/b.py"}, numbered(1, 100))
     talk.call("Write", {"file_path": "/b.py", "content": "x"}, "refused", is_error=True)
     assert planned(talk) == {old: WRITTEN_WHOLE}
-
-
-@pytest.mark.parametrize("name", ["Edit", "MultiEdit"])
-def test_an_older_read_of_a_changed_file_is_removed_once_most_of_it_was_read_again(name: str) -> None:
-    talk = Talk()
-    talk.prompt("go")
-    near = talk.call("Read", {"file_path": "/a.py", "offset": 100}, numbered(100, 200))
-    talk.read_part({"file_path": "/a.py", "limit": 90}, numbered(1, 90) + "\n\n[Partial: lines 1–90 of 900.]")
-    talk.call(name, {"file_path": "/a.py"}, "done")
-    talk.read_part({"file_path": "/a.py", "offset": 80}, numbered(80, 190) + "\n\n[Partial: lines 80–190 of 900.]")
-    assert planned(talk) == {near: CHANGED_AND_READ}
 
 
 def test_an_edit_alone_supersedes_no_read() -> None:
@@ -103,15 +73,6 @@ def test_the_same_call_with_the_same_result_is_shown_once() -> None:
     talk.call("Bash", {"command": "true"}, "")
     talk.call("Bash", {"command": "true"}, "")
     assert planned(talk) == {first: REPEATED}
-
-
-def test_a_relative_path_is_another_file_in_another_folder() -> None:
-    talk = Talk()
-    talk.prompt("go")
-    talk.call("Read", {"file_path": "a.py"}, numbered(1, 100))
-    talk.call("Bash", {"command": "cd sub && ls"}, "a.py")
-    talk.call("Read", {"file_path": "a.py"}, numbered(1, 100, "other"))
-    assert planned(talk) == NOTHING
 
 
 def test_pictures_of_tools_leave_after_some_replies_and_those_of_the_user_stay() -> None:
@@ -163,43 +124,3 @@ def test_no_note_refers_to_hidden_content_and_nothing_is_decided_twice() -> None
     assert snip.plan(talk.log, state) is None
     edits.add(ContextEdit(kind="restore", target=old))
     assert snip.plan(talk.log, state) is None, "the user restored it"
-
-
-def test_another_conversation_is_read_from_the_start() -> None:
-    one, other = Talk(), Talk()
-    for talk in (one, other):
-        talk.prompt("go")
-        talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
-    one.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
-    one.call("TodoWrite", {}, "ok")
-    other.call("TodoWrite", {}, "ok")
-    snip = Snip()
-    assert snip.plan(one.log, STATE) is not None
-    assert snip.plan(other.log, STATE) is None
-    assert snip.plan(one.log, STATE) is not None
-
-
-def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
-    """Fails when the tool changes its output format."""
-    (tmp_path / "long.txt").write_text("".join(f"word {number}\n" for number in range(3_000)))
-
-    async def read(**input: int) -> str:
-        context = ToolContext(cwd=tmp_path, working_dirs=(tmp_path,))
-        async with aclosing(Read().run({"file_path": "long.txt", **input}, context, AbortController().signal)) as items:
-            async for item in items:
-                if isinstance(item, Output):
-                    assert isinstance(item.content, str)
-                    assert item.data == {"partial": True}
-                    return item.content
-        raise AssertionError
-
-    async def all_of_them() -> tuple[str, str, str]:
-        return await read(offset=50, limit=100), await read(), await read(offset=1_990, limit=20)
-
-    part, beginning, end = asyncio.run(all_of_them())
-    talk = Talk()
-    talk.prompt("go")
-    covered = talk.read_part({"file_path": "/long.txt", "offset": 50, "limit": 100}, part)
-    talk.read_part({"file_path": "/long.txt", "offset": 1_990, "limit": 20}, end)
-    talk.read_part({"file_path": "/long.txt"}, beginning)
-    assert planned(talk) == {covered: READ_AGAIN}

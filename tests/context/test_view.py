@@ -4,7 +4,6 @@ from pathlib import Path
 
 from agentcli.context.compact import without_oldest
 from agentcli.context.edits import Edits
-from agentcli.context.estimate import Estimator, message_tokens
 from agentcli.context.prompt import default_prompt, git_branch, system_context, system_parts
 from agentcli.context.view import ContextView
 from agentcli.core.messages import (
@@ -17,7 +16,6 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
-from agentcli.core.usage import Usage
 
 LOG = [
     user_message("look at this", "1", Origin.PROMPT),
@@ -67,13 +65,6 @@ def test_a_declined_prompt_alone_is_left_out() -> None:
     view.repair("leave_out_prompt", "1")
     assert "look at this" not in str(view.wire(LOG))
     assert "A cat." in str(view.wire(LOG))
-
-
-def test_the_estimate_is_the_last_reported_usage_plus_later_content() -> None:
-    told = Message("assistant", (TextBlock("x"),), "5", Origin.REPLY, usage=Usage(input_tokens=900, output_tokens=100))
-    more = user_message("y" * 350, "6", Origin.PROMPT)
-    assert Estimator().context([*LOG, told, more], overhead=5_000) == 1_000 + message_tokens(more)
-    assert Estimator().context([more], overhead=5_000) == 5_000 + message_tokens(more)
 
 
 def test_shedding_drops_about_a_fifth_and_never_splits_a_call_from_its_result() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentcli.core.text.columns import hanging_indent
+from agentcli.core.text.columns import find_hanging_indent
 from tests.support.tables import each_row
 
 
@@ -21,4 +21,4 @@ from tests.support.tables import each_row
     ],
 )
 def test_rows_continue_below_the_last_column_unless_it_begins_too_far_right(line: str, width: int, indent: int) -> None:
-    assert hanging_indent(line, width) == indent
+    assert find_hanging_indent(line, width) == indent

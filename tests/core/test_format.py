@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.text.format import about_money, ago, byte_size, duration, elapsed, money, percent, token_count
+from agentcli.core.text.format import about_money, ago, byte_size, duration, format_elapsed, money, percent, token_count
 from tests.support.tables import each_row
 
 UNITS = {
@@ -50,8 +50,8 @@ def value_of(text: str) -> float:
         (duration(9.96), "10 s"),
         (duration(59.6), "1 min"),
         (duration(7_500), "2 h 5 min"),
-        (elapsed(9.9), "9 s"),
-        (elapsed(100), "1 min 40 s"),
+        (format_elapsed(9.9), "9 s"),
+        (format_elapsed(100), "1 min 40 s"),
         (ago(5), "just now"),
         (ago(7_200), "2 h ago"),
         (percent(0), "0%"),
@@ -80,7 +80,7 @@ def test_counts_are_close_and_in_order(one: int, other: int) -> None:
 @given(st.floats(0, 10**6), st.floats(0, 10**6))
 def test_durations_are_close_and_in_order(one: float, other: float) -> None:
     one, other = sorted((one, other))
-    for written in (duration, elapsed):
+    for written in (duration, format_elapsed):
         assert value_of(written(one)) <= value_of(written(other))
         assert abs(value_of(written(one)) - one) <= (1 if one < 3_600 else 60)
 

@@ -6,7 +6,7 @@ import random
 import re
 from itertools import combinations
 
-from agentcli.core.text.fuzzy import FuzzyMatch, folded, fuzzy_match
+from agentcli.core.text.fuzzy import FuzzyMatch, fold_case, fuzzy_match
 from tests.support.tables import each_row
 
 LETTERS = "ab/_.Ab1"
@@ -45,7 +45,7 @@ def test_it_finds_the_best_of_all_alignments(seed: int) -> None:
         found = fuzzy_match(query, text)
         assert (found.score if found else None) == every_alignment(query, text), (query, text)
         if found is not None:
-            compared = text if query != query.lower() else folded(text)
+            compared = text if query != query.lower() else fold_case(text)
             assert "".join(compared[place] for place in found.positions) == query
             assert list(found.positions) == sorted(set(found.positions))
 
@@ -76,7 +76,7 @@ def test_case_matters_only_when_there_is_a_capital() -> None:
 
 
 def test_folding_keeps_positions() -> None:
-    assert len(folded("İstanbul/ẞ")) == len("İstanbul/ẞ")
+    assert len(fold_case("İstanbul/ẞ")) == len("İstanbul/ẞ")
     found = fuzzy_match("bul", "İstanbul")
     assert found is not None
     assert found.positions == (5, 6, 7)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentcli.core.text.plaintext import (
     _CSI,
     ControlStripper,
-    continued_output,
+    continue_output,
     is_lone_key,
     json_for_terminal,
     last_states,
@@ -61,8 +61,8 @@ def test_removed_colours_join_no_bytes_to_a_control_character() -> None:
 
 def test_of_a_row_that_is_started_again_the_last_state_stays() -> None:
     assert last_states("10%\r20%\r30%\nnext\r\r\n1\r") == "30%\nnext\r\n1\r"
-    assert continued_output("a\nold", "\rnew\nrow\rlast") == "a\nnew\nlast"
-    assert continued_output("a\nold", "\r") == "a\n"
+    assert continue_output("a\nold", "\rnew\nrow\rlast") == "a\nnew\nlast"
+    assert continue_output("a\nold", "\r") == "a\n"
 
 
 @given(st.text(alphabet="ab\x1b[]0;m\x07\\\x9b\x9c\x9dP\r\n\x08\x00"), st.integers(1, 5))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.git import repository
-from agentcli.core.git.repository import foreign_repository, own_users, repository_root
+from agentcli.core.git.repository import find_own_users, foreign_repository, repository_root
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_the_innermost_repository_counts(inner: Path, tmp_path: Path) -> None:
 def test_one_of_another_user_counts_only_for_who_starts_in_its_root(
     inner: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repository, "own_users", lambda _folder: {os.geteuid() + 1})
+    monkeypatch.setattr(repository, "find_own_users", lambda _folder: {os.geteuid() + 1})
     assert (repository_root(inner), foreign_repository(inner)) == (None, str(tmp_path))
     assert (repository_root(tmp_path), foreign_repository(tmp_path)) == (tmp_path, None)
 
@@ -42,6 +42,6 @@ def test_one_in_a_folder_for_everyone_counts_only_for_who_starts_in_it(inner: Pa
 def test_with_sudo_the_files_of_the_calling_user_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "1234")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert own_users(tmp_path) == {0, 1234, tmp_path.stat().st_uid}
+    assert find_own_users(tmp_path) == {0, 1234, tmp_path.stat().st_uid}
     monkeypatch.setattr(os, "geteuid", lambda: 77)
-    assert own_users(tmp_path) == {0, 77, tmp_path.stat().st_uid}
+    assert find_own_users(tmp_path) == {0, 77, tmp_path.stat().st_uid}

@@ -19,7 +19,7 @@ from tests.support.validate import problems
 Json = dict[str, Any]
 TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("Read", "Edit", "Bash")]
 NO = "The user said no to this call."
-MOST_TURNS = 12
+MAX_TURNS = 12
 
 
 class Person:
@@ -41,7 +41,7 @@ class Person:
         self.tour.sent(text)
         self.put("user", {"type": "text", "text": text})
         wishes = list(answers)
-        for turn in range(1, MOST_TURNS):
+        for turn in range(1, MAX_TURNS):
             content = self.ask()
             calls = [block for block in content if block["type"] == "tool_use"]
             if turn == stop_at and not calls:
@@ -58,7 +58,7 @@ class Person:
                 return ""
             results = [self.run(call, wishes) for call in calls]
             self.put("user", *results, *([{"type": "text", "text": aside}] if aside and turn == 1 else []))
-        raise AssertionError(f"no end after {MOST_TURNS} turns: {self.calls}")
+        raise AssertionError(f"no end after {MAX_TURNS} turns: {self.calls}")
 
     def ask(self) -> list[Json]:
         for _attempt in range(3):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.demo.project import BROKEN, CODE, FIXED, TESTS, Project, remove_leftovers
+from agentcli.demo.project import BROKEN, CODE, FIXED, TESTS, Project
 
 
 @pytest.fixture
@@ -111,20 +111,3 @@ def test_the_folder_is_removed_unless_it_is_kept(tmp_path: Path, monkeypatch: py
     with Project(keep=True) as kept:
         pass
     assert (kept.folder / CODE).is_file()
-    remove_leftovers(tmp_path)
-    assert kept.root.exists(), "what was kept on purpose is not swept"
-
-
-def test_folders_of_killed_demos_are_removed_and_of_running_ones_are_not(project: Project, tmp_path: Path) -> None:
-    killed = tmp_path / "agentcli-demo-killed"
-    killed.mkdir()
-    (killed / ".in-use").touch()
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / ".in-use").touch()
-    link = tmp_path / "agentcli-demo-link"
-    link.symlink_to(elsewhere)
-    remove_leftovers(tmp_path)
-    assert not killed.exists()
-    assert project.root.exists()
-    assert os.path.lexists(elsewhere / ".in-use")

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from textual.pilot import Pilot
+
 from agentcli.agent.loop.wording import INTERRUPTED
+from agentcli.assemble import Options
 from agentcli.demo import words
-from agentcli.demo.tour import LEAVE, Tour
+from agentcli.demo.tour import LEAVE, Tour, TourStop
+from agentcli.tui.app import AgentApp
+from agentcli.tui.start import Start
+from agentcli.tui.startup.preferences import load_preferences
+from tests.support.scripts import call, provider_on, reply, transport_for
 
 
 class Project:
@@ -95,3 +106,123 @@ def test_when_redo_does_not_help_the_fix_is_made_again() -> None:
     assert tour.next().line == words.FIX_AGAIN
     project.fixed = True
     assert tour.next().line == words.GOODBYE
+
+
+Play = Callable[[Pilot[int], AgentApp], Awaitable[None]]
+
+
+class ThreeStops:
+    """Goes on to the next stop when one was sent, and to /exit after the last."""
+
+    welcome = ("A tour of three",)
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self.left = [TourStop("one", "first"), TourStop("two", "second", "now the second"), TourStop("three", "third")]
+
+    def sent(self, text: str) -> None:
+        self.all.append(text)
+        self.left = [stop for stop in self.left if stop.line != text]
+
+    def look(self, engine: object) -> None:
+        pass
+
+    def next(self) -> TourStop:
+        return self.left[0] if self.left else TourStop("leave", "/exit")
+
+
+def play(folder: Path, script: Play | None, *replies: Any, speed: float = 0.0) -> ThreeStops:
+    """Without a script: until the app ends by itself."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    (folder / "file.txt").write_text("old\n")
+    tour = ThreeStops()
+    start = Start(
+        make_options=lambda: Options(
+            cwd=folder,
+            environ=environ,
+            interactive=True,
+            provider=provider_on(transport_for(*replies)),
+            model="claude-sonnet-5-5",
+            settings='{"sandbox": {"mode": "off"}}',
+        ),
+        cwd=folder,
+        environ=environ,
+        tour=tour,
+        playing=speed,
+    )
+    app = AgentApp(start, load_preferences(folder, environ, None, "dark"))
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            if script is None:
+                await until(pilot, lambda: app._exit)
+                return
+            await until(pilot, lambda: app.chat.session.engine is not None)
+            await script(pilot, app)
+            await app.chat.session.close()
+
+    asyncio.run(run())
+    return tour
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    for _look in range(2_000):
+        if holds():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("\n".join(rows(pilot.app)))
+
+
+def rows(app: Any) -> list[str]:
+    strips = app.screen._compositor.render_strips(app.size)
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def stands(app: AgentApp, line: str) -> Callable[[], bool]:
+    """Whether this stands ready in the box."""
+    return lambda: f"❯ {line}  ↵ Enter" in rows(app)
+
+
+def test_the_next_line_is_suggested_in_the_empty_box_and_enter_sends_it(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, stands(app, "first"))
+        await until(pilot, lambda: "A tour of three" in "\n".join(rows(app)))
+        assert app.chat.prompt.is_empty
+        await pilot.press("enter")
+        await until(pilot, stands(app, "second"))
+        for text in ("❯ first", "one is done", "now the second"):
+            await until(pilot, lambda text=text: text in "\n".join(rows(app)))  # type: ignore[misc]
+
+    assert play(tmp_path, script, "one is done").all == ["first"]
+
+
+def test_typed_text_replaces_the_suggestion_and_is_sent_alone(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, stands(app, "first"))
+        await pilot.press("h", "i")
+        assert app.chat.prompt.draft.text == "hi"
+        await pilot.press("backspace", "backspace")
+        await until(pilot, stands(app, "first"))
+        await pilot.press("h", "i", "enter")
+        await until(pilot, lambda: not app.chat.session.busy and stands(app, "first")())
+
+    assert play(tmp_path, script, "hello").all == ["hi"]
+
+
+def test_enter_during_work_does_not_send_the_suggestion(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, stands(app, "first"))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not app.chat)
+        app.chat.prompt.act("send")
+        assert app.chat.session.busy
+
+    edit = call("Edit", file_path="file.txt", old_string="old", new_string="new")
+    assert play(tmp_path, script, reply(call("Read", file_path="file.txt"), edit), "done").all == ["first"]
+
+
+def test_in_play_mode_the_guide_types_answers_and_quits_automatically(tmp_path: Path) -> None:
+    read, write = call("Read", file_path="file.txt"), call("Write", file_path="file.txt", content="new\n")
+    tour = play(tmp_path, None, reply(read), reply(write), "changed", "two", "three", speed=50)
+    assert tour.all == ["first", "second", "third", "/exit"]
+    assert (tmp_path / "file.txt").read_text() == "new\n"

@@ -14,7 +14,7 @@ import pytest
 from agentcli.assemble import Options, build_engine
 from agentcli.cli.demo import SETTINGS
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.permission import Answer
 from agentcli.demo import words
 from agentcli.demo.director import DemoTransport

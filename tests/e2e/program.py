@@ -18,7 +18,7 @@ from tests.support.fork_server import PipedProcess, can_fork, forked_with_pipes
 REPOSITORY = Path(__file__).parents[2]
 PATH_WITH_PYTHON = f"{Path(sys.base_prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
 """For programs that run `python3`: that of a version manager is a shell script which takes ten times as long."""
-_LONGEST_LINE = 4 * 1024 * 1024
+_MAX_LINE = 4 * 1024 * 1024
 _PATIENCE_SECONDS = 90.0
 """Only ever waited for when a test fails."""
 
@@ -111,7 +111,7 @@ class Program:
     async def start(self, *arguments: str, stdin: int = asyncio.subprocess.PIPE) -> Running:
         if can_fork(self.environ) and not self.is_fresh:
             words = [*self.command[1:], *arguments]
-            return Running(await forked_with_pipes(words, self.work, self.environ, stdin, _LONGEST_LINE))
+            return Running(await forked_with_pipes(words, self.work, self.environ, stdin, _MAX_LINE))
         process = await asyncio.create_subprocess_exec(
             *self.command,
             *arguments,
@@ -120,7 +120,7 @@ class Program:
             stderr=asyncio.subprocess.PIPE,
             cwd=self.work,
             env=self.environ,
-            limit=_LONGEST_LINE,
+            limit=_MAX_LINE,
         )
         return Running(process)
 

@@ -18,7 +18,7 @@ OWN_MODULES = 370
 """How many modules of agentcli, and of h11, may be imported before the request of a headless run is sent. About ten
 less on a quiet machine: on a busy one, work in the background imports some of its own before that."""
 BEFORE_REQUEST = """import os, sys
-from agentcli.providers.requests.encode import BodyEncoder
+from agentcli.providers.body import BodyEncoder
 from agentcli.cli.main import main
 encode, before = BodyEncoder.encode, []
 def counting(self, body):

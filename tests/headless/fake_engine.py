@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self
 
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.events import Event, Result, SessionStarted
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Usage

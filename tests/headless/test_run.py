@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import Options
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.events import Event, NoticeRaised, PermissionDenied, PermissionRequested, RetryScheduled
 from agentcli.headless import run as running
@@ -113,11 +113,6 @@ def test_a_closed_standard_input_is_no_prompt_and_no_crash(terminal: Terminal) -
     assert "Standard input is closed" in terminal.err
 
 
-def test_structured_output_is_printed_as_json(terminal: Terminal) -> None:
-    terminal.run([result(structured_output={"n": 1}, text="said")])
-    assert json.loads(terminal.out) == {"n": 1}
-
-
 @pytest.mark.parametrize(
     ("ending", "code"),
     [
@@ -131,14 +126,23 @@ def test_the_result_decides_the_exit_code(terminal: Terminal, ending: Event, cod
     assert terminal.run([started(), ending]) == code
 
 
-def test_an_error_is_on_standard_error_and_the_unfinished_answer_on_standard_output(terminal: Terminal) -> None:
-    terminal.run([failed("The server said no.\x1b[31m", text="half an")])
-    assert (terminal.out, terminal.err) == ("half an\n", "agentcli: The server said no.\n")
-
-
-def test_a_stopped_run_is_reported(terminal: Terminal) -> None:
-    terminal.run([failed("aborted_tools", terminal="aborted_tools")])
-    assert terminal.err.startswith("agentcli: Stopped before the answer was complete.")
+@pytest.mark.parametrize(
+    ("ending", "out", "err"),
+    [
+        (result(text="a\x1b[31mb\u202ec\r\n\x9b2J"), "ab\u202ec\n", ""),
+        (failed("The server said no.\x1b[31m", text="half an"), "half an\n", "agentcli: The server said no.\n"),
+        (
+            failed("aborted_tools", terminal="aborted_tools"),
+            "",
+            "agentcli: Stopped before the answer was complete. agentcli -p -c 'PROMPT' continues from here.\n",
+        ),
+    ],
+)
+def test_the_answer_is_on_standard_output_and_its_failure_on_standard_error(
+    terminal: Terminal, ending: Event, out: str, err: str
+) -> None:
+    terminal.run([ending])
+    assert (terminal.out, terminal.err) == (out, err)
 
 
 def test_warnings_are_always_reported_and_retries_only_when_requested(terminal: Terminal) -> None:
@@ -206,11 +210,6 @@ def test_on_a_terminal_the_answer_carries_no_control_sequences(tmp_path: Path) -
     os.close(ours)
     os.close(theirs)
     assert shown.replace(b"\r\n", b"\n").expandtabs() == b"a\tbc\nd\n".expandtabs()
-
-
-def test_into_a_pipe_the_answer_goes_without_control_sequences(terminal: Terminal) -> None:
-    terminal.run([result(text="a\x1b[31mb\u202ec\r\n\x9b2J")])
-    assert terminal.out == "ab\u202ec\n"
 
 
 def test_a_structured_answer_is_escaped_and_not_changed(terminal: Terminal) -> None:

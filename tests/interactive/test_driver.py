@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any, Self
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import Extensions, Hooks
+from agentcli.agent.ports import Hooks
 from agentcli.core import events as ev
 from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SERVER_END_SECONDS, SessionDriver
 from agentcli.interactive.view import Question, Sent, View
 from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.mcp_fakes import FakeServer, fake_servers
 from tests.support.scripts import call, pause, reply, say
-from tests.support.virtual import run_virtual
+from tests.support.session_desk import SessionDesk
 
 pytestmark = pytest.mark.virtual
 
 
-def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    def run() -> None:
-        run_virtual(test)
-
-    run.__name__ = test.__name__
-    return run
-
-
-class Record:
-    """Implements `View`: one list of what happened, in its order."""
+class Record(View):
+    """One list of what happened, in its order."""
 
     def __init__(self, takes_due: bool = False) -> None:
         self.log: list[str] = []
@@ -95,8 +87,8 @@ class Record:
     def withdraw(self, request_id: str) -> None:
         self.log.append(f"withdraw {request_id}")
 
-    def apply_settings(self, names: frozenset[str]) -> None:
-        self.log.append(f"settings {sorted(names)}")
+    def apply_settings(self) -> None:
+        self.log.append("settings")
 
     def refresh_commands(self) -> None:
         self.log.append("commands")
@@ -105,35 +97,16 @@ class Record:
         self.log.append("status")
 
 
-class Driven:
+class Driven(SessionDesk):
     def __init__(self, *replies: Any, takes_due: bool = False, **rest: Any) -> None:
         self.bench: Bench = bench(*replies, **rest)
         self.record = Record(takes_due)
-        view: View = self.record
-        self.driver = SessionDriver(view)
+        self.session = self.driver = SessionDriver(self.record)
 
-    async def __aenter__(self) -> Self:
-        self.driver.open(self.bench.engine)
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.driver.close()
-
-    def send(self, text: str, at_once: bool = False) -> None:
-        self.driver.send(Draft(text), at_once)
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        for _step in range(10_000):
-            if holds():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"never: {self.record.log}")
-
-    async def idle(self) -> None:
-        await self.until(lambda: not self.driver.busy)
+    def seen(self) -> object:
+        return self.record.log
 
 
-@played
 async def test_a_prompt_is_sent_started_shown_and_settled() -> None:
     async with Driven("Hello.") as driven:
         driven.send("go")
@@ -142,7 +115,6 @@ async def test_a_prompt_is_sent_started_shown_and_settled() -> None:
         assert driven.record.log[3:] == ["Hello.", "result completed", "settled"]
 
 
-@played
 async def test_queued_prompts_are_sent_one_after_the_other() -> None:
     async with Driven(reply(pause(5), "One."), "Two.", "Three.") as driven:
         driven.send("first")
@@ -160,7 +132,6 @@ async def test_queued_prompts_are_sent_one_after_the_other() -> None:
         assert driven.record.log.count("settled") == 3
 
 
-@played
 async def test_a_view_may_send_queued_lines_itself() -> None:
     """A front end with commands of its own sends queued lines itself, also those that steer."""
     async with Driven(reply(pause(5), "One."), reply(pause(60)), takes_due=True) as driven:
@@ -178,7 +149,6 @@ async def test_a_view_may_send_queued_lines_itself() -> None:
         assert len(driven.bench.requests) == 2
 
 
-@played
 async def test_an_interruption_is_shown_at_once_and_returns_queued_prompts() -> None:
     async with Driven(reply(say("Hello"), pause(60))) as driven:
         driven.send("first")
@@ -198,7 +168,6 @@ async def test_an_interruption_is_shown_at_once_and_returns_queued_prompts() -> 
         assert len(driven.bench.requests) == 1
 
 
-@played
 async def test_an_ignored_abort_becomes_a_cancellation() -> None:
     deaf = FakeTool("Deaf", safe=False, seconds=600, ignores_abort=True)
     async with Driven(reply(call("Deaf")), "Next.", tools=[deaf]) as driven:
@@ -212,7 +181,6 @@ async def test_an_ignored_abort_becomes_a_cancellation() -> None:
         await driven.idle()
 
 
-@played
 async def test_questions_are_asked_one_at_a_time_and_closed_with_the_submission() -> None:
     changes = [FakeTool(name, safe=False, need="write") for name in ("A", "B")]
     rest: dict[str, Any] = {"tools": changes, "mode": PermissionMode.DEFAULT, "interactive": True}
@@ -228,7 +196,6 @@ async def test_questions_are_asked_one_at_a_time_and_closed_with_the_submission(
         assert changes[1].runs == []
 
 
-@played
 async def test_a_question_that_the_user_closes_interrupts_the_submission() -> None:
     change = FakeTool("Change", safe=False, need="write")
     rest: dict[str, Any] = {"tools": [change], "mode": PermissionMode.DEFAULT, "interactive": True}
@@ -241,7 +208,6 @@ async def test_a_question_that_the_user_closes_interrupts_the_submission() -> No
         assert change.runs == []
 
 
-@played
 async def test_a_command_runs_beside_the_reply_only_where_the_table_allows_it() -> None:
     async with Driven(reply(pause(5), "Done.")) as driven:
         driven.send("go")
@@ -257,7 +223,6 @@ async def test_a_command_runs_beside_the_reply_only_where_the_table_allows_it() 
         await driven.idle()
 
 
-@played
 async def test_prompts_sent_before_the_engine_is_ready_wait_or_are_withdrawn() -> None:
     driven = Driven("Hello.", "And again.")
     for text in ("early", "/cost"):
@@ -272,7 +237,6 @@ async def test_prompts_sent_before_the_engine_is_ready_wait_or_are_withdrawn() -
     assert len(driven.bench.requests) == 1
 
 
-@played
 async def test_prompts_sent_while_a_session_opens_go_to_that_session() -> None:
     async with Driven(reply(pause(60))) as driven:
         driven.send("go")
@@ -290,7 +254,6 @@ async def test_prompts_sent_while_a_session_opens_go_to_that_session() -> None:
         assert len(other.requests) == 1
 
 
-@played
 async def test_a_bug_in_a_submission_is_noted_and_the_next_prompt_works() -> None:
     async with Driven("Hello.") as driven:
         submit = driven.bench.engine.submit
@@ -318,7 +281,7 @@ async def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
             self.seen.append(kind)
 
     hooks = Waiting()
-    async with Driven("Hi.", extensions=Extensions(hooks=hooks)) as driven:
+    async with Driven("Hi.", hooks=hooks) as driven:
         await asyncio.sleep(100)
         assert hooks.seen == [], "nothing was asked yet"
         driven.send("hello")
@@ -328,7 +291,6 @@ async def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
     assert hooks.seen == ["idle_prompt"]
 
 
-@played
 async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at_the_exit() -> None:
     class Stubborn(FakeServer):
         ended = False
@@ -350,7 +312,6 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
     assert loop.time() - began == pytest.approx(SERVER_END_SECONDS + 4)
 
 
-@played
 async def test_servers_are_ended_also_when_the_session_before_cannot_be_closed() -> None:
     class Server(FakeServer):
         ended = False
@@ -363,7 +324,7 @@ async def test_servers_are_ended_also_when_the_session_before_cannot_be_closed()
             raise OSError("no space")
 
     server = Server("one")
-    async with Driven("Hello.", mcp=fake_servers(server), extensions=Extensions(hooks=Failing())) as driven:
+    async with Driven("Hello.", mcp=fake_servers(server), hooks=Failing()) as driven:
         with pytest.raises(OSError, match="no space"):
             await driven.driver.close("clear")
         assert server.ended

@@ -16,7 +16,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
-from agentcli.core.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.text.plaintext import plain_line
 from agentcli.headless.encode import encode_line
 from agentcli.headless.notices import is_shown
@@ -25,11 +25,12 @@ from agentcli.headless.stream_json import Frames
 from agentcli.interactive.wording import event_line
 from agentcli.plain.printer import Printer
 from agentcli.plain.writer import BareWriter
-from agentcli.tui.agents import AgentItem
 from agentcli.tui.presenter import Presenter
+from agentcli.tui.progress import AgentItem
 from tests.headless.fake_engine import failed, result, started
 from tests.interactive.test_wording import EVENTS
 from tests.support.agent_events import agent_end, agent_start, agent_work, task_call, task_end
+from tests.support.reply_events import block, streamed
 from tests.support.shown import Shown
 
 Show = Callable[[Iterable[ev.Event]], str]
@@ -106,14 +107,6 @@ def on(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("show", [ALL[name] for name in names or ALL], ids=names or tuple(ALL))
 
 
-def streamed(words: str, **more: Any) -> ev.TextStreamed:
-    return ev.TextStreamed(message_id="m1", index=0, text=words, **more)
-
-
-def block(found: Any, index: int = 0) -> ev.BlockFinished:
-    return ev.BlockFinished(message_id="m1", api_id="a", model="x", index=index, block=found)
-
-
 def run_of_tool(name: str = "Bash", words: str = "ok", title: str = "Bash make", **rest: Any) -> list[ev.Event]:
     done = ToolResultBlock("t1", (TextBlock(words),), bool(rest.pop("is_error", False)))
     return [
@@ -131,13 +124,22 @@ BAD = "x\x1b[2J\x9b1m\x1b]0;title\x07"
 def test_no_control_sequence_of_untrusted_text_gets_through_not_even_in_pieces(show: Show) -> None:
     events: list[ev.Event] = [
         streamed("a\x1b"), streamed("]0;title\x07b\x1b[3"), streamed("1mc\x9b2Jd"), block(TextBlock("abcd")),
-        *run_of_tool(words=f"out{BAD}\rput", title=BAD, summary=BAD),
+        ev.BlockStarted(message_id="m", index=0, kind="tool_use", name=BAD),
+        *run_of_tool(words=f"out{BAD}\rput", title=BAD, summary=BAD, is_error=True),
+        ev.ToolStarted(tool_use_id="t2", name=BAD, input={"x": BAD}, title=BAD),
+        ev.ToolProgressed(tool_use_id="t2", text=BAD),
         *(replace(event, agent=BAD) for event in EVENTS if isinstance(event, ev.AgentStarted)),
         ev.NoticeRaised(text=BAD, level="error"),
         ev.ModelFellBack(from_model=BAD, to_model="b", reason=BAD),
         ev.PermissionDenied(tool_use_id="t", name=BAD, input={}, reason=BAD),
-        ev.ContextEdited(edits=[], step="user", text=BAD),
-        failed(BAD),
+        ev.ContextEdited(edits=[], step="user", text=BAD), ev.NoticeRaised(text=BAD, code="command"),
+        ev.RetryScheduled(attempt=1, max_attempts=10, wait_seconds=1, kind="overloaded", text=BAD),
+        ev.BackgroundChanged(task_id="b", status="failed", command=BAD, summary=BAD),
+        *(ev.MessageAppended(message=user_message(BAD, origin.value, origin))
+          for origin in (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK, Origin.SUMMARY)),
+        *task_call("a"), agent_start("explore-1", "a"), *agent_work("explore-1", text=BAD),
+        agent_end("explore-1", "a", "failed", text=BAD), task_end("a"),
+        failed(f"Not {BAD}"),
     ]  # fmt: skip
     seen = show(events)
     assert seen

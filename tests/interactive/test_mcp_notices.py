@@ -11,7 +11,7 @@ from agentcli.agent.mcp.updates import ServerNotices
 from agentcli.commands.mcp_listing import tool_lines, tool_summary
 from agentcli.core.events import NoticeRaised
 from agentcli.mcp.protocol import ToolOffer
-from tests.interactive.test_driver import Driven, played
+from tests.interactive.test_driver import Driven
 from tests.support.fakes import bench, only
 from tests.support.mcp_offers import fake, servers_with
 
@@ -91,7 +91,6 @@ def test_the_listing_names_what_of_a_schema_the_model_does_not_see() -> None:
     assert line in tool_lines(tool, notes, "mcp__notes__either")
 
 
-@played
 async def test_an_idle_session_shows_what_happens_to_its_servers() -> None:
     servers = servers_with(("notes", "connecting"))
     async with Driven("Hello.", mcp=servers) as driven:

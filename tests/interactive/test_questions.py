@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +44,66 @@ PROPOSED = CompactionProposed(
     request_id="q", summary="All.", tokens_before=90, tokens_after=9, cost_usd=0.1, kept=[], dropped=["x"]
 )
 FOLDER = TrustState(Path("/w"), False, (TrustedContent(".mcp.json", "1", "{}"),), (".mcp.json",))
-QUESTIONS: dict[str, Question] = {
-    "command": question_for(asked(COMMAND, "Bash", input={"command": "make"}, suggestions=["Bash(make)"])),
-    "alone": question_for(asked(COMMAND, "Bash", input={"command": "make"})),
-    "edit": question_for(asked({"kind": "diff", "diff": "+a"}, "Edit", self_evident=True, suggestions=["Edit(a)"])),
-    "loop": question_for(asked({"kind": "loop", "text": "Three times."})),
-    "confirm": question_for(asked({"kind": "confirm", "text": "Sure?", "yes": "Do it", "no": "Leave it"})),
-    "undo": question_for(asked({**UNDO, "exists": True})),
-    "address": question_for(asked({"kind": "mcp_url", "server": "small", "url": "https://a.example/"})),
-    "sampling": question_for(asked(SAMPLING)),
-    "plan": question_for(asked({"kind": "plan"}, "ExitPlanMode", input={"plan": "1. Look"})),
-    "summary": question_for(PROPOSED),
+ASKED: dict[str, PermissionRequested | CompactionProposed] = {
+    "command": asked(COMMAND, "Bash", input={"command": "make"}, suggestions=["Bash(make)"]),
+    "alone": asked(COMMAND, "Bash", input={"command": "make"}),
+    "edit": asked({"kind": "diff", "diff": "+a"}, "Edit", self_evident=True, suggestions=["Edit(a)"]),
+    "loop": asked({"kind": "loop", "text": "Three times."}),
+    "confirm": asked({"kind": "confirm", "text": "Sure?", "yes": "Do it", "no": "Leave it"}),
+    "undo": asked({**UNDO, "exists": True}),
+    "address": asked({"kind": "mcp_url", "server": "small", "message": "Sign in", "url": "https://a.example/"}),
+    "sampling": asked(SAMPLING),
+    "plan": asked({"kind": "plan"}, "ExitPlanMode", input={"plan": "1. Look"}),
+    "summary": PROPOSED,
+}
+QUESTIONS: dict[str, Question] = {name: question_for(event) for name, event in ASKED.items()} | {
     "trust": ask_for_trust(FOLDER, can_exit=True),
     "review": ask_for_trust(FOLDER, can_exit=False),
 }
+EVIL = "x\x1b[2J\x9b1m\x07\u202e"
+PAGE = {"question": "Which?", "header": "H", "options": [{"label": "red", "description": "d"}, {"label": "blue"}]}
+FIELD = {"type": "string", "title": EVIL, "description": EVIL, "default": EVIL, "enum": [EVIL]}
+FORM = {"kind": "mcp_form", "server": "s", "message": EVIL, "schema": {"type": "object", "properties": {"x": FIELD}}}
+MORE = {
+    "findings": asked(
+        COMMAND, "Bash", suggestions=[f"Bash({EVIL})"], findings=[{"part": EVIL, "clause": EVIL, "allowed": False}]
+    ),
+    "fetch": asked({"kind": "fetch", "url": "https://a.example/", "host": "a.example", "prompt": "see"}, "WebFetch"),
+    "tool of a server": asked({"kind": "mcp", "server": "notes", "tool": "wipe", "description": "Wipe"}, "mcp__n__w"),
+    "unknown": asked({"kind": EVIL}, EVIL, input={EVIL: "a"}),
+    "questions": asked({"kind": "questions"}, "AskUserQuestion", input={"questions": [PAGE]}),
+}
+
+
+def poison(value: Any) -> Any:
+    """The same with control sequences in every text that is not a name for the program."""
+    if isinstance(value, dict):
+        return {key: each if key in ("kind", "url") else poison(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [poison(each) for each in value]
+    return f"{value}{EVIL}" if isinstance(value, str) else value
+
+
+def poisoned(event: PermissionRequested | CompactionProposed) -> PermissionRequested | CompactionProposed:
+    if isinstance(event, CompactionProposed):
+        return replace(event, summary=EVIL, kept=[EVIL], dropped=[EVIL])
+    texts = {"title": EVIL, "reason": EVIL, "cause": EVIL, "agent": EVIL}
+    return replace(event, display=poison(event.display), input=poison(event.input), **texts)
+
+
+HOSTILE = {name: poisoned(event) for name, event in (ASKED | MORE).items()} | {"form": asked(FORM)}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_that_is_asked_is_obeyed_by_a_terminal(name: str) -> None:
+    question = question_for(HOSTILE[name])
+    paper = Paper(*(["f"] if name == "form" else []), ESC)
+    asyncio.run(answer_question(question, paper))
+    assert "<U+202E>" in paper.text
+    for text in (paper.text.removesuffix(f"{ESC}\n"), look(calm(dialog_of(question)), size=(100, 40))):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+
+
 CHOICES = [
     pytest.param(question, choice, id=f"{name}-{choice.name}")
     for name, question in QUESTIONS.items()

@@ -8,18 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentcli.agent.mcp.requests import CANCELLED, SessionRequests
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.submission import is_of_server
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.protocol import InputAnswer, InputRequest
 from agentcli.mcp.servers import McpServers
 from agentcli.tools.base import Output, Progress, ToolContext
-from tests.interactive.test_driver import Driven, played
+from tests.interactive.test_driver import Driven
 from tests.support.fakes import FakeTool
 from tests.support.scripts import call, pause, reply
+
+pytestmark = pytest.mark.virtual
 
 FORM = InputRequest("small", "Who are you?", {"properties": {"name": {"type": "string"}}})
 NAMED = Answer("allow", updated_input={"content": {"name": "Ada"}})
@@ -55,7 +60,6 @@ class Served(Driven):
         return found
 
 
-@played
 async def test_a_server_asks_while_nothing_runs() -> None:
     async with Served() as served:
         await asyncio.sleep(0)
@@ -65,7 +69,6 @@ async def test_a_server_asks_while_nothing_runs() -> None:
         assert await waiting == InputAnswer("accept", {"name": "Ada"})
 
 
-@played
 async def test_a_question_outlives_the_submission_that_runs_beside_it() -> None:
     async with Served(reply(pause(1), "Hello.")) as served:
         await asyncio.sleep(0)
@@ -78,7 +81,6 @@ async def test_a_question_outlives_the_submission_that_runs_beside_it() -> None:
         assert (await waiting).action == "accept"
 
 
-@played
 async def test_a_question_of_a_server_and_the_permission_of_another_call_are_asked_in_turn() -> None:
     guarded = FakeTool("Write", need="write", safe=True)
     calls = reply(call("Write"), call("Ask"))
@@ -88,15 +90,14 @@ async def test_a_question_of_a_server_and_the_permission_of_another_call_are_ask
         await served.until(lambda: "waiting 1" in served.record.log)
         for count in (1, 2):
             question = (await served.asked(count))[-1]
-            served.driver.answer(question.request_id, NAMED if ev.is_of_server(question) else Answer("allow"))
-        assert [ev.is_of_server(each) for each in served.record.asked].count(True) == 1
+            served.driver.answer(question.request_id, NAMED if is_of_server(question) else Answer("allow"))
+        assert [is_of_server(each) for each in served.record.asked].count(True) == 1
         await served.until(lambda: "Done." in served.record.log)
         await served.idle()
     assert served.tool.answers == [InputAnswer("accept", {"name": "Ada"})]
     assert guarded.ended == ["done"]
 
 
-@played
 async def test_closing_the_question_cancels_the_request_and_the_work_continues() -> None:
     async with Served(reply(call("Ask"), call("Ask")), "Done.") as served:
         served.send("go")
@@ -109,7 +110,6 @@ async def test_closing_the_question_cancels_the_request_and_the_work_continues()
     assert "interrupted" not in served.record.log
 
 
-@played
 async def test_an_interruption_closes_the_question() -> None:
     async with Served(reply(call("Ask"))) as served:
         served.send("go")
@@ -120,7 +120,6 @@ async def test_an_interruption_closes_the_question() -> None:
     assert [answer.action for answer in served.tool.answers] == ["cancel"]
 
 
-@played
 async def test_two_servers_that_ask_at_once_are_asked_about_one_after_the_other() -> None:
     async with Served() as served:
         await asyncio.sleep(0)

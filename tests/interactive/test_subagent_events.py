@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.permission import PermissionMode
 from agentcli.headless.stream_json import Frames
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.driver import SessionDriver
 from agentcli.tui.presenter import Presenter
-from tests.interactive.test_driver import Record, played
+from tests.interactive.test_driver import Record
 from tests.support.fakes import Bench, FakeTool, collect
 from tests.support.scripts import call, pause, reply
 from tests.support.subagents import WORKER, agent_bench, task
 from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 def one_agent() -> tuple[Bench, list[ev.Event]]:
@@ -73,7 +77,6 @@ def test_a_question_between_submissions_starts_no_activity() -> None:
     assert presenter.activity.phase == ""
 
 
-@played
 async def test_the_question_of_a_background_agent_outlives_the_submission() -> None:
     change = FakeTool("Change", safe=False, need="write")
     b, _children = agent_bench(

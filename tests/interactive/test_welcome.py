@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.login import EndpointAddress
 from agentcli.assemble.model import reconnect
-from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
+from agentcli.interactive.login.welcome import Welcome
 from agentcli.interactive.login.welcome_actions import WelcomeActions
 from agentcli.providers import credentials
 from agentcli.providers.base import Connection
@@ -45,59 +45,52 @@ def test_the_first_screen_shows_the_server_search_and_the_choices() -> None:
 
 
 def test_a_key_is_checked_and_then_saved() -> None:
-    asked, work = FRESH.choose("key")
-    assert (asked.asks, work) == ("API key for api.anthropic.com", None)
-    checking, work = asked.entered(f" {KEY}\n")
-    assert work == CheckKey(PUBLIC, KEY)
-    keeping, work = checking.checked(KeyCheck("accepted"))
-    assert work == KeepKey(PUBLIC, KEY)
+    asked = FRESH.choose("key")
+    assert (asked.asks, asked.work) == ("API key for api.anthropic.com", "")
+    checking = asked.entered(f" {KEY}\n")
+    assert (checking.work, checking.key_address, checking.key) == ("check key", PUBLIC, KEY)
+    keeping = checking.checked(KeyCheck("accepted"))
+    assert (keeping.work, keeping.key_address, keeping.key) == ("keep key", PUBLIC, KEY)
+    assert KEY not in repr(checking) + repr(keeping)
     done = keeping.ended("key", "kept")
-    assert (done.step, done.outcome, done.key) == ("done", "key", "")
-
-
-def test_the_key_is_in_no_repr() -> None:
-    checking, work = FRESH.ask_key().entered(KEY)
-    assert KEY not in repr(checking) + repr(work) + repr(checking.checked(KeyCheck("accepted")))
+    assert (done.step, done.outcome, done.key, done.work) == ("done", "key", "", "")
 
 
 def test_a_wrong_key_keeps_the_question_open_with_the_reason() -> None:
-    checking, _work = FRESH.ask_key().entered(KEY)
-    again, work = checking.checked(KeyCheck("refused", "It does not accept this key (401)."))
-    assert (again.step, work, again.key) == ("key", None, "")
+    again = FRESH.ask_key().entered(KEY).checked(KeyCheck("refused", "It does not accept this key (401)."))
+    assert (again.step, again.work, again.key) == ("key", "", "")
     assert "401" in again.problem
     for text in ("", "two words"):
-        same, work = again.entered(text)
-        assert (same.step, work) == ("key", None)
+        same = again.entered(text)
+        assert (same.step, same.work) == ("key", "")
         assert same.problem
 
 
 def test_without_a_network_the_user_decides() -> None:
-    checking, _work = FRESH.ask_key().entered(KEY)
-    unsure, work = checking.checked(KeyCheck("unreachable", "No connection."))
-    assert (names(unsure), work, unsure.problem) == (["keep", "again", "other"], None, "No connection.")
-    assert unsure.choose("keep")[1] == KeepKey(PUBLIC, KEY)
-    assert unsure.choose("again")[1] == CheckKey(PUBLIC, KEY)
-    assert unsure.choose("other")[0].step == "key"
+    unsure = FRESH.ask_key().entered(KEY).checked(KeyCheck("unreachable", "No connection."))
+    assert (names(unsure), unsure.work, unsure.problem) == (["keep", "again", "other"], "", "No connection.")
+    assert (unsure.choose("keep").work, unsure.choose("keep").key) == ("keep key", KEY)
+    assert unsure.choose("again").work == "check key"
+    assert unsure.choose("other").step == "key"
 
 
 def test_a_server_is_tested_first_and_used_for_the_session_or_permanently() -> None:
     found = FRESH.found((OLLAMA, SINGLE))
-    models, work = found.choose("server 0")
-    assert (names(models), work) == (["llama", "qwen"], None)
-    trying, work = models.choose("qwen")
-    assert work == TryServer(OLLAMA)
+    models = found.choose("server 0")
+    assert (names(models), models.work) == (["llama", "qwen"], "")
+    trying = models.choose("qwen")
+    assert (trying.work, trying.server) == ("try server", OLLAMA)
     keep = trying.tried(True)
     assert names(keep) == ["session", "always"]
     for name, always in (("session", False), ("always", True)):
-        using, work = keep.choose(name)
-        assert (using.always, work) == (always, UseServer(OLLAMA, "qwen"))
-    assert found.choose("server 1")[1] == TryServer(SINGLE), "one model needs no question"
+        using = keep.choose(name)
+        assert (using.always, using.work, using.server, using.model) == (always, "use server", OLLAMA, "qwen")
+    assert found.choose("server 1").work == "try server", "one model needs no question"
 
 
 @pytest.mark.parametrize(("speaks", "told"), [(False, "no Messages API"), (None, "no longer responds")])
 def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | None, told: str) -> None:
-    trying, _work = FRESH.found((SINGLE,)).choose("server 0")
-    back = trying.tried(speaks)
+    back = FRESH.found((SINGLE,)).choose("server 0").tried(speaks)
     assert back.step == "choose"
     assert told in back.problem
 
@@ -105,17 +98,17 @@ def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | No
 def test_a_custom_server_can_be_replaced_by_the_public_address() -> None:
     own = replace(FRESH, address=EndpointAddress("http://127.0.0.1:11434", "settings"), connected="127.0.0.1:11434")
     assert "public" in names(own)
-    asked, work = own.choose("public")
-    assert (asked.asks, work) == ("API key for api.anthropic.com", None)
-    assert asked.entered(KEY)[1] == CheckKey(PUBLIC, KEY)
-    assert replace(own, public_ready=True).choose("public")[1] == UsePublic(PUBLIC)
+    asked = own.choose("public")
+    assert (asked.asks, asked.work) == ("API key for api.anthropic.com", "")
+    assert (asked.entered(KEY).work, asked.entered(KEY).key_address) == ("check key", PUBLIC)
+    assert replace(own, public_ready=True).choose("public").work == "use public"
     environment = replace(own, address=EndpointAddress("http://127.0.0.1:11434", "ANTHROPIC_BASE_URL"))
     assert "public" not in names(environment), "the variable would win anyway"
 
 
 def test_a_long_list_of_models_is_cut_with_a_count_of_the_rest() -> None:
     many = LocalServer("LM Studio", "http://127.0.0.1:1234", tuple(f"model-{n}" for n in range(50)))
-    models, _work = FRESH.found((many,)).choose("server 0")
+    models = FRESH.found((many,)).choose("server 0")
     assert len(models.offers()) == 12
     assert "50" in models.lines[0]
     assert "/model" in models.lines[0]
@@ -130,26 +123,25 @@ def test_every_answer_allows_to_continue_or_quit(data: st.DataObject) -> None:
             return
         assert welcome.question
         assert bool(welcome.offers()) != bool(welcome.asks)
-        work: Any = None
         answer = data.draw(st.sampled_from(["back", "found", "choose", "enter"]))
         if answer == "back":
             welcome = welcome.back()
         elif answer == "found":
             welcome = welcome.found(data.draw(st.sampled_from([(), (OLLAMA,), (OLLAMA, SINGLE)])))
         elif welcome.asks:
-            welcome, work = welcome.entered(data.draw(st.sampled_from([KEY, "", "no key"])))
+            welcome = welcome.entered(data.draw(st.sampled_from([KEY, "", "no key"])))
         else:
-            welcome, work = welcome.choose(data.draw(st.sampled_from(names(welcome))))
-        while work is not None:
-            match work:
-                case CheckKey():
+            welcome = welcome.choose(data.draw(st.sampled_from(names(welcome))))
+        while welcome.work:
+            match welcome.work:
+                case "check key":
                     verdict = data.draw(st.sampled_from(["accepted", "refused", "unclear", "unreachable"]))
-                    welcome, work = welcome.checked(KeyCheck(verdict, "said"))
-                case TryServer():
-                    welcome, work = welcome.tried(data.draw(st.sampled_from([True, False, None]))), None
+                    welcome = welcome.checked(KeyCheck(verdict, "said"))
+                case "try server":
+                    welcome = welcome.tried(data.draw(st.sampled_from([True, False, None])))
                 case _:
                     fine = data.draw(st.booleans())
-                    welcome, work = welcome.ended("key", "told") if fine else welcome.failed("told"), None
+                    welcome = welcome.ended("key", "told") if fine else welcome.failed("told")
     for _press in range(3):
         if welcome.step != "done":
             welcome = welcome.back()
@@ -183,11 +175,11 @@ async def test_a_pasted_key_is_confirmed_saved_and_used_by_the_running_conversat
         connecting = WelcomeActions(place.options)
         welcome = replace(connecting.begin(demo=True), address=public, public=public)
         assert welcome.connected == ""
-        refused = await connecting.do(*welcome.ask_key().entered(KEY))
+        refused = await connecting.do(welcome.ask_key().entered(KEY))
         assert refused.step == "key"
         assert "401" in refused.problem
         server.answers["/v1/models"] = (200, b"{}")
-        done = await connecting.do(*refused.entered(KEY))
+        done = await connecting.do(refused.entered(KEY))
         assert done.outcome == "key"
         assert "credentials.json" in done.report
         assert KEY not in done.report
@@ -206,8 +198,8 @@ async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_sessi
     connecting = WelcomeActions(place.options)
     welcome = connecting.begin(demo=False)
     assert "key from ANTHROPIC_API_KEY" in welcome.connected
-    checking, _work = welcome.ask_key().entered(KEY)
-    done = await connecting.do(checking, KeepKey(PUBLIC, KEY))
+    checking = welcome.ask_key().entered(KEY)
+    done = await connecting.do(replace(checking, work="keep key"))
     assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY takes precedence" in done.report
     await connecting.connect(done, engine, connection)
     assert connection.key_source == "agentcli login"
@@ -229,8 +221,8 @@ async def test_a_server_is_found_tested_and_used_for_the_session_without_saving(
             looks.append(await connecting.servers())
         servers = looks[-1]
         welcome = connecting.begin(demo=False).found(servers)
-        keep = await connecting.do(*welcome.choose("server 0"))
-        done = await connecting.do(*keep.choose("session"))
+        keep = await connecting.do(welcome.choose("server 0"))
+        done = await connecting.do(keep.choose("session"))
         assert done.outcome == "server"
         await connecting.connect(done, engine, connection)
         assert (engine.model, engine.profile.small_model, connection.problem) == ("llama", "llama", "")
@@ -246,8 +238,8 @@ async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_remov
         engine = build_engine(replace(place.options, connection=connection))
         connecting = WelcomeActions(place.options)
         found = connecting.begin(demo=False).found((LocalServer("Ollama", server.url, ("llama",)),))
-        keep = await connecting.do(*found.choose("server 0"))
-        done = await connecting.do(*keep.choose("always"))
+        keep = await connecting.do(found.choose("server 0"))
+        done = await connecting.do(keep.choose("always"))
         await connecting.connect(done, engine, connection)
         assert place.settings == {"baseUrl": server.url, "model": "llama"}
         assert connection.key_source == "none", "the key of the environment is not for this server"
@@ -256,7 +248,7 @@ async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_remov
         back = connecting.begin(demo=False)
         assert back.public_ready, "by the key of the environment"
         assert "public" in names(back)
-        done = await connecting.do(*back.choose("public"))
+        done = await connecting.do(back.choose("public"))
         await connecting.connect(done, engine, connection)
         assert place.settings == {}
         assert (engine.model, engine.profile.small_model) == ("claude-opus-5-5", "claude-haiku-5-5")
@@ -272,8 +264,8 @@ async def test_a_disk_error_is_reported_and_returns_to_the_choice(tmp_path: Path
     (state / "credentials.json").symlink_to(tmp_path / "elsewhere")
     welcome = connecting.begin(demo=False)
     assert "is a symbolic link" in welcome.problem, "why there is no key is told at once"
-    checking, _work = welcome.ask_key().entered(KEY)
-    failed = await connecting.do(checking, KeepKey(PUBLIC, KEY))
+    checking = welcome.ask_key().entered(KEY)
+    failed = await connecting.do(replace(checking, work="keep key"))
     assert failed.step == "choose"
     assert "is a symbolic link" in failed.problem
     assert not (tmp_path / "elsewhere").exists()

@@ -126,17 +126,6 @@ def failed(*errors: str, terminal: str = "model_error") -> ev.Result:
     )  # fmt: skip
 
 
-def test_a_failure_that_was_reported_is_not_shown_again() -> None:
-    assert wording.result_line(failed("No key.", "More.")) == ("No key.", "error", ("More.",))
-    assert wording.result_line(failed("No key."), {"No key."}) is None
-    assert wording.result_line(failed("No key, really."), {"No key."}) is not None
-    assert wording.result_line(failed("x", terminal="max_budget_usd"), {"x"}) == (
-        "Stopped: the budget is used up.",
-        "error",
-        (),
-    )
-
-
 def test_mcp_servers_are_mentioned_only_when_they_are_gone() -> None:
     def line(**servers: bool) -> str:
         news = {name: {"gone": gone, "tools": ["a"]} for name, gone in servers.items()}

@@ -144,11 +144,6 @@ def test_an_invalid_entry_is_left_out_and_named(entry: dict[str, Any], said: str
     assert text.endswith("The server is not used.")
 
 
-def test_one_invalid_server_leaves_the_others() -> None:
-    found = parsed(good={"command": "a"}, bad={"command": 1}, also={"command": "b"})
-    assert [config.name for config in found.configs] == ["good", "also"]
-
-
 def test_unknown_keys_and_keys_of_the_other_kind_are_reported() -> None:
     _config, text = warning(command="a", autoApprove=[])
     assert text == "settings.json: MCP server 'x': 'autoApprove' is unknown for a stdio server; ignored."
@@ -173,15 +168,6 @@ def test_names_that_no_server_can_have(name: str) -> None:
     found = parse_servers({name: {"command": "a"}}, "user", "f", {})
     assert not found.configs
     assert "\x1b" not in found.problems[0].text
-
-
-@each_row("name", ["a", "my-db", "_x", "a_b", "A1", "a" * 64])
-def test_names_that_a_server_can_have(name: str) -> None:
-    assert not name_problem(name)
-
-
-def test_a_disabled_server_is_kept() -> None:
-    assert only(command="a", disabled=True).disabled
 
 
 @each_row("servers", [None, [], "x", 1])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from agentcli.core.abort import AbortController, Aborted
+from agentcli.core.aio import AbortController, Aborted
 from agentcli.core.processes.exit_cleanup import run_exit_cleanup
 from agentcli.mcp.configuration import ServerConfig
 from agentcli.mcp.connection import McpFailure
@@ -23,15 +22,10 @@ pytestmark = pytest.mark.anyio
 async def test_a_server_that_dies_at_its_start_has_failed_with_its_exit_code_and_last_words(mode: str) -> None:
     async with started(mode) as (server, _):
         assert server.state == "failed"
-        assert server.error == "exited with code 3: the disk is full"
+        assert server.error == "exit code 3: the disk is full"
         assert server.log[-1] == "the disk is full"
-        with pytest.raises(McpFailure, match=r"bad is not connected \(failed\): exited with code 3"):
+        with pytest.raises(McpFailure, match=r"bad is not connected \(failed\): exit code 3"):
             await server.call("work", {})
-
-
-async def test_a_server_that_hangs_in_its_lists_has_failed() -> None:
-    async with started("hang-in-list", start_seconds=0.3) as (server, _):
-        assert (server.state, server.error) == ("failed", "no answer within 0.3 seconds")
 
 
 async def test_a_server_that_hangs_at_its_start_has_failed_before_it_has_ended() -> None:
@@ -56,10 +50,10 @@ async def test_a_child_that_left_the_group_of_a_server_that_does_not_end_is_kill
 
 async def test_a_call_fails_at_once_when_the_server_dies() -> None:
     async with started("die-in-call") as (server, states):
-        with pytest.raises(McpFailure, match="bad disconnected: exited with code 3: the disk is full"):
+        with pytest.raises(McpFailure, match="bad disconnected: exit code 3: the disk is full"):
             await server.call("work", {})
         await until(lambda: server.state == "failed")
-        assert server.error == "exited with code 3: the disk is full"
+        assert server.error == "exit code 3: the disk is full"
         assert states == ["connecting", "connected", "failed"]
         assert server.offers.tools == ()
 
@@ -67,14 +61,7 @@ async def test_a_call_fails_at_once_when_the_server_dies() -> None:
 async def test_all_open_calls_fail_when_the_server_is_killed() -> None:
     async with started("killed") as (server, _):
         first, second = await asyncio.gather(server.call("work", {}), server.call("work", {}), return_exceptions=True)
-        assert str(first) == str(second) == "bad disconnected: was killed by SIGKILL"
-
-
-async def test_an_answer_just_before_the_death_arrives() -> None:
-    async with started("die-after-call") as (server, _):
-        assert (await server.call("work", {})).content[0].text == "done"
-        await until(lambda: server.state == "failed")
-        assert server.error == "exited with code 3: the disk is full"
+        assert str(first) == str(second) == "bad disconnected: ended by signal 9 (SIGKILL)"
 
 
 async def test_a_server_that_closes_its_output_is_gone() -> None:
@@ -85,7 +72,7 @@ async def test_a_server_that_closes_its_output_is_gone() -> None:
 
 async def test_a_dead_server_is_started_again_and_works() -> None:
     async with started("die-after-call", restarts=2, restart_seconds=0.01) as (server, states):
-        await server.call("work", {})
+        assert (await server.call("work", {})).content[0].text == "done", "an answer just before the death arrives"
         await until(lambda: states.count("connected") == 2)
         assert (await server.call("work", {})).content[0].text == "done"
         await until(lambda: states.count("connected") == 3)
@@ -106,11 +93,11 @@ async def test_restarts_end_after_a_number_of_tries_in_a_row_unless_a_connection
 
 async def test_a_server_that_dies_at_its_start_is_retried_once_and_says_when() -> None:
     async with started("die-at-start", restarts=5, restart_seconds=60) as (server, states):
-        assert server.error == "exited with code 3: the disk is full"
+        assert server.error == "exit code 3: the disk is full"
         assert server.retry_seconds == 60
         server.start()
         await until(lambda: states == ["connecting", "failed", "connecting", "failed"])
-        assert server.error == "exited with code 3: the disk is full"
+        assert server.error == "exit code 3: the disk is full"
 
 
 @pytest.mark.parametrize("by_abort", [True, False])
@@ -178,7 +165,7 @@ async def test_children_of_a_server_end_with_it(mode: str) -> None:
         child = int(server.log[0].split()[1])
         assert is_alive(child)
         if mode == "grandchild-dies":
-            with pytest.raises(McpFailure, match="exited with code 3"):
+            with pytest.raises(McpFailure, match="exit code 3"):
                 await server.call("work", {})
     await until(lambda: not is_alive(child))
 
@@ -201,7 +188,7 @@ async def test_the_end_of_agentcli_kills_the_program() -> None:
     async with started("stubborn", grace_seconds=0.2) as (server, _):
         run_exit_cleanup()
         await until(lambda: server.state == "failed")
-        assert server.error == f"was killed by {signal.SIGKILL.name}"
+        assert server.error == "ended by signal 9 (SIGKILL)"
 
 
 def test_the_end_of_the_event_loop_ends_the_program() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.abort import AbortController, Aborted
+from agentcli.core.aio import AbortController, Aborted
 from agentcli.mcp.configuration import ServerConfig, ServerSource
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.http_transport import _helper_environment, helper_headers
@@ -61,6 +61,24 @@ async def test_large_results_are_read_in_both_ways(reach: Callable[[McpHttpServe
             web.result = {"content": [{"type": "text", "text": "ä\n" * 300_000}]}
             result = await server.call("work", {})
             assert result.content[0].text == "ä\n" * 300_000
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+async def test_an_event_stream_may_end_without_an_empty_line(end: bytes) -> None:
+    async with McpHttpServer(streams=True) as web:
+        web.event_end = end
+        async with over_http(web) as (server, _):
+            assert server.state == "connected", server.error
+            for text in ("done", "large " * 100_000):
+                web.result = {"content": [{"type": "text", "text": text}]}
+                assert (await server.call("work", {})).content[0].text == text
+
+
+async def test_an_event_that_was_cut_off_is_no_answer() -> None:
+    async with McpHttpServer(streams=True) as web, over_http(web) as (server, _):
+        web.event_end = b""
+        with pytest.raises(McpFailure, match="SSE stream ended without a response"):
+            await server.call("work", {})
 
 
 async def test_an_answer_beyond_the_limit_fails_its_call_only() -> None:

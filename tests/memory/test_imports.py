@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.memory.instruction_text import MAX_IMPORTS, imported, is_meant
+from agentcli.memory.instruction_text import MAX_IMPORTS, find_imports, is_meant
 from tests.support.tables import each_row
 
 
@@ -38,11 +38,11 @@ from tests.support.tables import each_row
     ],
 )
 def test_imports_are_recognised(text: str, paths: list[tuple[str, ...]]) -> None:
-    assert imported(text) == paths
+    assert find_imports(text) == paths
 
 
 def test_a_file_imports_only_so_many() -> None:
-    assert len(imported("\n".join(f"@{n}.md" for n in range(1_000)))) == MAX_IMPORTS
+    assert len(find_imports("\n".join(f"@{n}.md" for n in range(1_000)))) == MAX_IMPORTS
 
 
 @each_row(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])
@@ -52,7 +52,7 @@ def test_mentions_of_people_and_packages_are_not_reported_as_missing(path: str, 
 
 @given(st.text(alphabet="`~@ab.\n <!->/\\", max_size=300))
 def test_any_text_can_be_searched_for_imports(text: str) -> None:
-    for path, *_shorter in imported(text):
+    for path, *_shorter in find_imports(text):
         # A code span within the path is left out, so the results are in the text in this order, with gaps.
         rest = iter(text[text.index("@") :])
         assert path
@@ -62,5 +62,22 @@ def test_any_text_can_be_searched_for_imports(text: str) -> None:
 @each_row("piece", ["`", "``` ", "<!--", "` `` ", "@a ", "- - ", "> > ", "\n\n`", "\\ @"])
 def test_hostile_texts_take_no_longer_than_long_ones(piece: str) -> None:
     began = time.process_time()
-    imported(piece * (40_000 // len(piece)))
+    find_imports(piece * (40_000 // len(piece)))
     assert time.process_time() - began < 1
+
+
+@each_row("step", [1, -1])
+def test_runs_of_many_lengths_take_no_longer_in_one_text_than_in_many(step: int) -> None:
+    def write_runs(count: int) -> str:
+        return "a " + " ".join("`" * length for length in range(1, count + 1)[::step])
+
+    def measure(text: str, repeats: int) -> float:
+        began = time.process_time()
+        for _ in range(repeats):
+            find_imports(text)
+        return time.process_time() - began
+
+    one, short = write_runs(1_200), write_runs(120)
+    repeats = len(one) // len(short)
+    # The fastest of three. A search of the rest of the text for each run would take ten times as long.
+    assert min(measure(one, 1) for _ in range(3)) < 4 * min(measure(short, repeats) for _ in range(3))

@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> Path:
 
 def files_for(project: Path, cwd: str = "app", **rest: object) -> InstructionFiles:
     base = project.parent
-    places = InstructionFolders.around(project / cwd, (), base / "config", base / "home")
+    places = InstructionFolders.find_around(project / cwd, (), base / "config", base / "home")
     return InstructionFiles(places, **rest)  # type: ignore[arg-type]
 
 
@@ -154,14 +154,6 @@ def test_the_fifth_level_is_left_out_with_a_note(project: Path) -> None:
     assert found.notices == (f"{project}/5.md was left out: imports are followed at most 4 files deep.",)
 
 
-def test_mentions_of_people_packages_and_folders_are_no_imports(project: Path) -> None:
-    (project / "src").mkdir()
-    put(project / "AGENTS.md", "ask @alice about @types/node in @src")
-    found = files_for(project).always()
-    assert [file.text for file in found.files] == ["ask @alice about @types/node in @src"]
-    assert found.notices == ()
-
-
 def test_nothing_outside_of_the_project_is_read(project: Path) -> None:
     secret = put(project.parent / "secret.md", "hunter2")
     put(project / "AGENTS.md", "@../secret.md")
@@ -219,7 +211,7 @@ def test_further_folders_count_as_project(project: Path) -> None:
     put(further / "AGENTS.md", "further")
     put(further / "x" / "AGENTS.md", "x @../y.md")
     put(further / "y.md", "y")
-    files = InstructionFiles(InstructionFolders.around(project / "app", (further,)))
+    files = InstructionFiles(InstructionFolders.find_around(project / "app", (further,)))
     assert [file.text[0] for file in files.near([str(further / "x")]).files] == ["f", "x", "y"]
 
 
@@ -310,6 +302,6 @@ def test_no_import_reads_a_file_from_outside(tmp_path: Path, paths: list[str]) -
     put(root / "a.md", "@d/b.md @../c.md")
     put(root / "d" / "b.md", "@../a.md @../../c.md")
     put(tmp_path / "c.md", "secret")
-    found = InstructionFiles(InstructionFolders.around(root, home=tmp_path)).always()
+    found = InstructionFiles(InstructionFolders.find_around(root, home=tmp_path)).always()
     assert all(Path(file.real).is_relative_to(root) for file in found.files)
     assert len({file.real for file in found.files}) == len(found.files)

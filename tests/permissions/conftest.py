@@ -22,15 +22,7 @@ def make_tree(tmp_path: Path) -> Path:
     for folder in ("src", "tests", "dash", ".git"):
         (project / folder).mkdir(parents=True)
     for name in (
-        "a.txt",
-        "b.txt",
-        "a.py",
-        "b.py",
-        "README.md",
-        "src/app.py",
-        "src/abc.py",
-        "dash/-o",
-        "with blank.txt",
+        *("a.txt", "b.txt", "a.py", "b.py", "README.md", "src/app.py", "src/abc.py", "dash/-o", "with blank.txt"),
     ):
         (project / name).write_text("a\nfoo 1\n")
     (project / "with blank.txt").write_text("a\nfoo 1\n")

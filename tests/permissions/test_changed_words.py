@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.core.permission import Need, PermissionMode
-from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
+from tests.permissions.deciding import bash, policy
 from tests.support.tables import each_row
 
 INERT = [
@@ -38,62 +36,33 @@ INERT = [
 ]
 
 TOUCHING = [
-    "find . -path './.git/*' -exec rm {} +",
-    "find . ! ! -path './.git/*' -exec sed -i s/a/b/ {} +",
+    *("find . -path './.git/*' -exec rm {} +", "find . ! ! -path './.git/*' -exec sed -i s/a/b/ {} +"),
     "find . ! -path './.git/*' -o -exec sed -i s/a/b/ {} +",
     "find . ! -path './.git/*' -exec true {} ';' -o -exec sed -i s/a/b/ {} +",
     "find . ! \\( ! -path './.git/*' \\) -exec sed -i s/a/b/ {} +",
-    "find . -path ./.git -prune -exec rm -r {} + -o -print",
-    "find . ! -path ./.git -prune -o -exec sed -i s/a/b/ {} +",
-    "find . -path ./.git -prune -o -delete",
+    *("find . ! -path ./.git -prune -o -exec sed -i s/a/b/ {} +", "find . -path ./.git -prune -o -delete"),
     "find . -type d -o -path ./.git -prune -o -exec rm {} +",
-    "find . -path ./.git -prune -o -print , -exec rm {} +",
-    "find .git ! -name x -exec rm {} +",
-    "find . ! -name x -exec cp {} .git/hooks ';'",
-    "find . -exec cp x ! -name .git/hooks ';'",
-    "find .git -name '*.sample' | xargs rm",
-    "ls -d .git/hooks/pre-commit | xargs touch",
-    "grep -rl x .git | xargs sed -i s/a/b/",
-    "cp x .git/hooks/pre-commit",
-    "echo x > .envrc",
-    "echo .envrc | xargs touch",
-    "printf 'touch .envrc' | sh",
-    "{ echo 'touch .envrc'; } | sh",
-    "echo 'touch .envrc' > a.sh; sh a.sh",
-    "echo .envrc > names; xargs touch < names",
-    "cat <<'EOF' | sh\ntouch .envrc\nEOF",
-    "sh <<'EOF'\ntouch .envrc\nEOF",
-    "python3 - <<'EOF'\nopen('.envrc', 'w')\nEOF",
-    "cat > .envrc <<'EOF'\nx\nEOF",
-    "bash <<< 'touch .envrc'",
-    "bash -c 'touch .envrc'",
-    "git commit -m x && cp a .envrc",
-    "git commit -m x -- .envrc",
-    "git stash push -m x .envrc",
-    "git -C .git/hooks commit -m x",
-    "git checkout -m .envrc",
-    "tar xf a.tgz --exclude=x .git",
-    "tar xf --exclude .git",
-    "tar xf a.tgz -- --exclude=.git .git",
-    "rsync -a --exclude x src/ .git/",
-    "rg -g '.git/**' -l x | xargs rm",
-    "./own.sh --exclude=.envrc",
-    "cd .git && touch x",
-    "cat .git/HEAD > .envrc",
-    "touch $(echo .envrc)",
-    "x=.envrc; touch $x",
-    "for f in .envrc b; do touch $f; done",
-    "GIT_DIR=.git/other git commit -m x",
-    "tee .envrc < README.md",
-    "echo x | tee .envrc",
-    "ln -s .git g",
+    *("find . -path ./.git -prune -o -print , -exec rm {} +", "find .git ! -name x -exec rm {} +"),
+    *("find . ! -name x -exec cp {} .git/hooks ';'", "find . -exec cp x ! -name .git/hooks ';'"),
+    *("find .git -name '*.sample' | xargs rm", "ls -d .git/hooks/pre-commit | xargs touch"),
+    *("grep -rl x .git | xargs sed -i s/a/b/", "cp x .git/hooks/pre-commit", "echo x > .envrc"),
+    *("echo .envrc | xargs touch", "printf 'touch .envrc' | sh", "{ echo 'touch .envrc'; } | sh"),
+    *("echo 'touch .envrc' > a.sh; sh a.sh", "echo .envrc > names; xargs touch < names"),
+    *("cat <<'EOF' | sh\ntouch .envrc\nEOF", "sh <<'EOF'\ntouch .envrc\nEOF"),
+    *("python3 - <<'EOF'\nopen('.envrc', 'w')\nEOF", "cat > .envrc <<'EOF'\nx\nEOF", "bash <<< 'touch .envrc'"),
+    *("bash -c 'touch .envrc'", "git commit -m x && cp a .envrc", "git commit -m x -- .envrc"),
+    *("git stash push -m x .envrc", "git -C .git/hooks commit -m x", "git checkout -m .envrc"),
+    *("tar xf a.tgz --exclude=x .git", "tar xf --exclude .git", "tar xf a.tgz -- --exclude=.git .git"),
+    *("rsync -a --exclude x src/ .git/", "rg -g '.git/**' -l x | xargs rm", "./own.sh --exclude=.envrc"),
+    *("cd .git && touch x", "cat .git/HEAD > .envrc", "touch $(echo .envrc)", "x=.envrc; touch $x"),
+    *("for f in .envrc b; do touch $f; done", "GIT_DIR=.git/other git commit -m x", "tee .envrc < README.md"),
+    *("echo x | tee .envrc", "ln -s .git g"),
 ]
 
 
 def asks_for_a_protected_path(command: str, project: Path, mode: str) -> bool:
     # A rule for everything is what a question about a protected path holds against.
-    policy = Policy(PermissionMode(mode), allow=parse_rules(["Bash(*)"], "a.json"))
-    decision = policy.decide("Bash", {"command": command}, [Need("execute", command)], project, [project])
+    decision = bash(policy(mode, "Bash(*)"), command, project)
     return "protected path" in decision.reason
 
 

@@ -6,26 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
-from tests.support.tables import each_row
-
-HOME = Path("/home/somebody")
-
-
-def policy(mode: str = "default", allow: str = "", ask: str = "", deny: str = "") -> Policy:
-    split = lambda text, source: parse_rules([one for one in text.split("\n") if one], source)  # noqa: E731
-    return Policy(PermissionMode(mode), split(allow, "a.json"), split(ask, "b.json"), split(deny, "c.json"), home=HOME)
-
-
-def bash(policy: Policy, command: str, project: Path) -> Decision:
-    return policy.decide("Bash", {"command": command}, [Need("execute", command)], project, [project])
-
-
-def need(policy: Policy, tool: str, kind: str, target: str, project: Path) -> Decision:
-    return policy.decide(tool, {}, [Need(kind, target)], project, [project])  # type: ignore[arg-type]
-
+from agentcli.core.permission import Need
+from tests.permissions.deciding import bash, need, policy
+from tests.support.tables import each_row, grouped
 
 # ------------------------------------------------------------------------------------------------------- questions
 
@@ -138,36 +121,21 @@ def full_tree(tree: Path) -> Path:
 
 @each_row(
     ("command", "behavior"),
-    [
-        ("mkdir build", "allow"),
-        ("cd src && cp app.py copy.py", "allow"),
-        ("cp a.py c.py && cat c.py", "ask"),
-        ("rm -fv a.py && echo done", "allow"),
-        ("rm src/*.py", "allow"),
-        ("rm folder", "allow"),
-        ("rm -r src", "ask"),
-        ("rm dash/*", "allow"),
-        ("cd dash && sed -i s/a/b/ *", "ask"),
-        ("rm a.py && git status", "allow"),
-        ("touch x && rm x", "allow"),
-        ("mv a.py x && rm x", "ask"),
-        ("sed -i.bak -e s/a/b/g -e '/x/d' a.py b.py", "allow"),
-        ("sed -E -i 's/(a)/b/' src/*.py", "allow"),
-        ("sed -i 's/a/b/w out' a.py", "ask"),
-        ("sed -i s/a/b/ .git/config", "ask"),
-        ("sed -i'*.x' s/a/b/ a.py", "ask"),
-        ("sed --follow-symlinks -i s/a/b/ a.py", "ask"),
-        ("echo x | tee out.txt", "allow"),
-        ("ls | tee -a out.txt src/out.txt", "allow"),
-        ("echo x | tee ../out.txt", "ask"),
-        ("npm test | tee out.txt", "ask"),
-        ("cp src other", "ask"),
-        ("cp link x", "ask"),
-        ("mv *.nothing src", "ask"),
-        ("A=1 mkdir x", "ask"),
-        ("mkdir", "ask"),
-        ("xargs mkdir", "ask"),
-    ],
+    grouped(
+        {
+            "allow": [
+                *("mkdir build", "cd src && cp app.py copy.py", "rm -fv a.py && echo done", "rm src/*.py", "rm folder"),
+                *("rm dash/*", "rm a.py && git status", "touch x && rm x", "sed -i.bak -e s/a/b/g -e '/x/d' a.py b.py"),
+                *("sed -E -i 's/(a)/b/' src/*.py", "echo x | tee out.txt", "ls | tee -a out.txt src/out.txt"),
+            ],
+            "ask": [
+                *("cp a.py c.py && cat c.py", "rm -r src", "cd dash && sed -i s/a/b/ *", "mv a.py x && rm x"),
+                *("sed -i 's/a/b/w out' a.py", "sed -i s/a/b/ .git/config", "sed -i'*.x' s/a/b/ a.py"),
+                *("sed --follow-symlinks -i s/a/b/ a.py", "echo x | tee ../out.txt", "npm test | tee out.txt"),
+                *("cp src other", "cp link x", "mv *.nothing src", "A=1 mkdir x", "mkdir", "xargs mkdir"),
+            ],
+        }
+    ),
 )
 def test_plain_file_commands_are_edits_when_edits_are_accepted(command: str, behavior: str, full_tree: Path) -> None:
     assert bash(policy("acceptEdits"), command, full_tree).behavior == behavior
@@ -187,28 +155,19 @@ def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
 
 @each_row(
     ("command", "behavior"),
-    [
-        ("npm test", "allow"),
-        ("timeout 60 npm test unit", "allow"),
-        ("time npm test", "allow"),
-        ("nice -n 5 npm test", "allow"),
-        ("nohup npm test", "allow"),
-        ("env CI=1 npm test", "allow"),
-        ("CI=1 NODE_ENV=test npm test", "allow"),
-        ("stdbuf -oL npm test | tail -3", "allow"),
-        ("cd src && npm test", "allow"),
-        ("npm test src/*.js", "allow"),
-        ("ls | xargs npm test", "allow"),
-        ("PATH=. npm test", "ask"),
-        ("env NODE_OPTIONS=x npm test", "ask"),
-        ("env -i npm test", "ask"),
-        ("sudo npm test", "ask"),
-        ("npm test; npm publish", "ask"),
-        ("npm test $(touch x)", "ask"),
-        ('npm test "$(id)"', "allow"),
-        ("npm test $X", "ask"),
-        ("cd .. && npm test", "ask"),
-    ],
+    grouped(
+        {
+            "allow": [
+                *("npm test", "timeout 60 npm test unit", "time npm test", "nice -n 5 npm test", "nohup npm test"),
+                *("env CI=1 npm test", "CI=1 NODE_ENV=test npm test", "stdbuf -oL npm test | tail -3"),
+                *("cd src && npm test", "npm test src/*.js", "ls | xargs npm test", 'npm test "$(id)"'),
+            ],
+            "ask": [
+                *("PATH=. npm test", "env NODE_OPTIONS=x npm test", "env -i npm test", "sudo npm test"),
+                *("npm test; npm publish", "npm test $(touch x)", "npm test $X", "cd .. && npm test"),
+            ],
+        }
+    ),
 )
 def test_rules_see_through_wrappers(command: str, behavior: str, tree: Path) -> None:
     assert bash(policy(allow="Bash(npm test *)"), command, tree).behavior == behavior
@@ -253,7 +212,7 @@ def test_every_part_has_its_line_in_the_details(tree: Path) -> None:
     assert decision.reason == "Needs approval: `-o` of sort may change files or run code (in `sort -o x a.txt`)"
     assert decision.details == (
         "ls: allowed because it is read-only",
-        "npm test: allowed because it matches rule Bash(npm test *) from a.json",
+        "npm test: allowed because it matches rule Bash(npm test *) from flags",
         "sort -o x a.txt: needs approval because `-o` of sort may change files or run code",
     )
 
@@ -261,9 +220,9 @@ def test_every_part_has_its_line_in_the_details(tree: Path) -> None:
 def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
     decision = bash(policy(allow="Bash(npm test *)"), "cd src && npm test", tree)
     assert (decision.reason, decision.rule, decision.source) == (
-        "allowed by rule Bash(npm test *) from a.json",
+        "allowed by rule Bash(npm test *) from flags",
         "Bash(npm test *)",
-        "a.json",
+        "flags",
     )
 
 

@@ -11,106 +11,51 @@ from pathlib import Path
 
 from agentcli.assemble import Options, Rights, rights_for
 from agentcli.permissions.rules import parse_rule
+from tests.support.tables import cells
 
-LOOKS = r"""
-git log --oneline --graph --all -20
-git log --stat -3
-git log -p -1 -- src/app.py
-git log --since='2 weeks ago' --pretty=format:'%h %an %s'
-git log --follow --oneline -- src/app.py
-git diff --cached
-git diff --name-only HEAD~1
-git diff HEAD -- src
-git rev-list --count HEAD
-git config --get remote.origin.url
-git remote -v
-git branch -vv
-git tag --sort=-creatordate | head -5
-git stash list
-git shortlog -sn HEAD
-git ls-files | wc -l
-git ls-files '*.py' | xargs wc -l | tail -1
-git ls-files | grep -v test | xargs grep -n import
-git diff --name-only HEAD | xargs ls -la
-git show --stat $(git log -1 --format=%h)
-git show --stat $(git rev-parse HEAD)
-git diff $(git merge-base main HEAD)
-git log $(git describe --tags --abbrev=0)..HEAD --oneline
-git log --oneline -3 "$(git branch --show-current)"
-cd "$(git rev-parse --show-toplevel)" && ls
+LOOKS = cells(r"""
+git log --oneline --graph --all -20 ¦ git log --stat -3 ¦ git log -p -1 -- src/app.py
+git log --since='2 weeks ago' --pretty=format:'%h %an %s' ¦ git log --follow --oneline -- src/app.py
+git diff --cached ¦ git diff --name-only HEAD~1 ¦ git diff HEAD -- src ¦ git rev-list --count HEAD
+git config --get remote.origin.url ¦ git remote -v ¦ git branch -vv ¦ git tag --sort=-creatordate | head -5
+git stash list ¦ git shortlog -sn HEAD ¦ git ls-files | wc -l ¦ git ls-files '*.py' | xargs wc -l | tail -1
+git ls-files | grep -v test | xargs grep -n import ¦ git diff --name-only HEAD | xargs ls -la
+git show --stat $(git log -1 --format=%h) ¦ git show --stat $(git rev-parse HEAD)
+git diff $(git merge-base main HEAD) ¦ git log $(git describe --tags --abbrev=0)..HEAD --oneline
+git log --oneline -3 "$(git branch --show-current)" ¦ cd "$(git rev-parse --show-toplevel)" && ls
 for f in $(git ls-files 'src/*.py'); do head -1 "$f" | grep -q Copyright || echo "$f"; done
-for f in $(git ls-files); do git log -1 --format='%h %ad' -- "$f"; done
-wc -l $(git ls-files)
-wc -l $(find src -name '*.py')
-head -5 $(ls *.md)
-git clean -nd
-git blame -L 1,5 src/app.py
-git status --porcelain=v1 -b
-ls -1 | wc -l
-ls -lat | head
-ls -la src tests 2>/dev/null
+for f in $(git ls-files); do git log -1 --format='%h %ad' -- "$f"; done ¦ wc -l $(git ls-files)
+wc -l $(find src -name '*.py') ¦ head -5 $(ls *.md) ¦ git clean -nd ¦ git blame -L 1,5 src/app.py
+git status --porcelain=v1 -b ¦ ls -1 | wc -l ¦ ls -lat | head ¦ ls -la src tests 2>/dev/null
 find . -type d -name node_modules -prune -o -name '*.ts' -print | head
-find . -maxdepth 2 -not -path '*/.git/*' -type f
-find src -type f -name '*.py' -exec wc -l {} +
-find . -name '*.py' -newer README.md
-find . -name '*.py' -not -path './.venv/*' | xargs grep -l import
+find . -maxdepth 2 -not -path '*/.git/*' -type f ¦ find src -type f -name '*.py' -exec wc -l {} +
+find . -name '*.py' -newer README.md ¦ find . -name '*.py' -not -path './.venv/*' | xargs grep -l import
 find . -name '*.py' -not -path '*/.venv/*' -not -path './.git/*' | xargs wc -l
 find . -name '*.py' ! -name 'x*' | xargs grep -l import
 find . -path ./.venv -prune -o -name '*.py' -print | xargs wc -l
 find . -type d -name .venv -prune -o -name '*.py' -print | xargs head -2
 find . \( -name .venv -o -name .git \) -prune -o -type f -print | xargs grep -n import
-find . -name '*.py' -exec grep -l import {} +
-grep -rnE 'a|b' --include=*.{ts,tsx} src
-grep -rn "import" --include='*.py' . | head -20
-grep -c def src/app.py
-rg -n "import" -g '*.py' src
-tail -n +10 README.md | head -5
-sed -n '/def x/,/^def/p' src/app.py
-sed -n '1,40p' src/*.py
-awk '/^def/{print FILENAME": "$0}' src/*.py
-cat package.json | jq -r '.dependencies | keys[]'
-jq '.scripts' package.json
-jq -r 'keys[]' *.json
-diff <(jq -r 'keys[]' package.json) <(jq -r 'keys[]' other.json) || true
-cat -A README.md | head -3
-sort README.md | uniq -c | sort -rn | head
-cut -d, -f1 README.md | sort -u | tr a-z A-Z
-xxd README.md | head -2
-nl -ba src/app.py | head
-stat -c %s README.md
-readlink -f README.md
-realpath src
-du -sh src && df -h .
-free -h; nproc; uname -a
-ps aux | grep node | head
-type -a python3
-command -v node || echo none
-env | sort | head -20
-printenv PATH
-bash -n scripts/run.sh && echo ok
-test -f README.md && echo yes || echo no
-if [ -d tests ]; then ls tests; else echo none; fi
+find . -name '*.py' -exec grep -l import {} + ¦ grep -rnE 'a|b' --include=*.{ts,tsx} src
+grep -rn "import" --include='*.py' . | head -20 ¦ grep -c def src/app.py ¦ rg -n "import" -g '*.py' src
+tail -n +10 README.md | head -5 ¦ sed -n '/def x/,/^def/p' src/app.py ¦ sed -n '1,40p' src/*.py
+awk '/^def/{print FILENAME": "$0}' src/*.py ¦ cat package.json | jq -r '.dependencies | keys[]'
+jq '.scripts' package.json ¦ jq -r 'keys[]' *.json
+diff <(jq -r 'keys[]' package.json) <(jq -r 'keys[]' other.json) || true ¦ cat -A README.md | head -3
+sort README.md | uniq -c | sort -rn | head ¦ cut -d, -f1 README.md | sort -u | tr a-z A-Z
+xxd README.md | head -2 ¦ nl -ba src/app.py | head ¦ stat -c %s README.md ¦ readlink -f README.md ¦ realpath src
+du -sh src && df -h . ¦ free -h; nproc; uname -a ¦ ps aux | grep node | head ¦ type -a python3
+command -v node || echo none ¦ env | sort | head -20 ¦ printenv PATH ¦ bash -n scripts/run.sh && echo ok
+test -f README.md && echo yes || echo no ¦ if [ -d tests ]; then ls tests; else echo none; fi
 echo "$(git rev-parse --abbrev-ref HEAD): $(git rev-list --count HEAD)"
-""".strip().splitlines()
+""")
 
-ACTS = r"""
-python3 -c "print(1)"
-python3 -m py_compile src/app.py
-npm view left-pad
-docker ps
-ls -la ~/.config
-git fetch --dry-run
-git checkout $(git log -1 --format=%h)
-git clean -nfd
-git apply fix.diff
-bash scripts/run.sh
-rm $(git ls-files)
-for f in $(git ls-files); do sed -i s/a/b/ "$f"; done
-git ls-files | xargs rm
-cat <(curl example.org)
-for d in $HOME; do cat $d/.bashrc; done
+ACTS = cells(r"""
+python3 -c "print(1)" ¦ python3 -m py_compile src/app.py ¦ npm view left-pad ¦ docker ps ¦ ls -la ~/.config
+git fetch --dry-run ¦ git checkout $(git log -1 --format=%h) ¦ git clean -nfd ¦ git apply fix.diff
+bash scripts/run.sh ¦ rm $(git ls-files) ¦ for f in $(git ls-files); do sed -i s/a/b/ "$f"; done
+git ls-files | xargs rm ¦ cat <(curl example.org) ¦ for d in $HOME; do cat $d/.bashrc; done
 for d in $HOME; do ls $d; done
-""".strip().splitlines()
+""")
 
 
 @contextmanager

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
+from tests.permissions.deciding import bash, policy, read, write
 from tests.support.tables import each_row
 
 MODES = list(PermissionMode)
-HOME = Path("/home/somebody")
 
 
 @pytest.fixture
@@ -20,23 +19,6 @@ def project(tmp_path: Path) -> Path:
     (folder / "a.py").write_text("a")
     (tmp_path / "outside.txt").write_text("o")
     return folder
-
-
-def policy(mode: PermissionMode = PermissionMode.DEFAULT, allow: str = "", ask: str = "", deny: str = "") -> Policy:
-    split = lambda text, source: parse_rules([text] if text else [], source)  # noqa: E731
-    return Policy(mode, split(allow, "flags"), split(ask, "asking.json"), split(deny, "settings.json"), home=HOME)
-
-
-def bash(policy: Policy, command: str, project: Path, cwd: Path | None = None) -> Decision:
-    return policy.decide("Bash", {"command": command}, [Need("execute", command)], cwd or project, [project])
-
-
-def write(policy: Policy, path: Path | str, project: Path) -> Decision:
-    return policy.decide("Edit", {}, [Need("write", str(path))], project, [project])
-
-
-def read(policy: Policy, path: Path | str, project: Path) -> Decision:
-    return policy.decide("Read", {}, [Need("read", str(path))], project, [project])
 
 
 # ------------------------------------------------------------------------------------------------------- modes
@@ -138,16 +120,8 @@ def test_each_part_of_a_command_must_be_allowed_on_its_own(project: Path) -> Non
 @each_row(
     "command",
     [
-        "npm test $(rm x)",
-        "npm test `rm x`",
-        "npm test > out",
-        "npm test & rm x",
-        "npm test\nrm x",
-        "A=1 npm test",
-        "npm test <(rm x)",
-        "npm test; (rm x)",
-        'npm test "$(rm x)"',
-        "npm test || { rm x; }",
+        *("npm test $(rm x)", "npm test `rm x`", "npm test > out", "npm test & rm x", "npm test\nrm x"),
+        *("A=1 npm test", "npm test <(rm x)", "npm test; (rm x)", 'npm test "$(rm x)"', "npm test || { rm x; }"),
     ],
 )
 def test_an_unparsable_command_never_matches_an_allow_rule(command: str, project: Path) -> None:
@@ -163,54 +137,15 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
 @each_row(
     "command",
     [
-        "rm -rf /",
-        "rm -rf /*",
-        "rm -rf ~",
-        "rm -rf ~/",
-        "rm -rf $HOME",
-        "rm -rf ${HOME}",
-        'rm -rf "$HOME"/*',
-        "rm -rf .",
-        "rm -rf *",
-        "rm -rf ./*",
-        "rm -rf ..",
-        "rm -rf ../..",
-        "sudo rm -rf /",
-        "ls && /bin/rm -rf /",
-        "cd / && rm -rf *",
-        "find / -delete",
-        "find . -delete",
-        "find . -type f -exec rm {} +",
-        "bash -c 'rm -rf /'",
-        "rm -rf /home",
-        "rm -rf $PWD",
-        "rmdir /",
-        "rm -rf //",
-        "rm -rf //home",
-        "rm -rf ///*",
-        "rm -rf $(pwd)",
-        'rm -rf "$(pwd)"',
-        "rm -rf `pwd`",
-        "rm -rf ?*",
-        "rm -rf [a-z]*",
-        "rm -rf ./[!.]*",
-        "rm -rf */",
-        "rm -rf /hom*",
-        "rm -rf {*,.*}",
-        'find . -name "*" -delete',
-        "find . -path './*' -delete",
-        "find . ! -name x -delete",
-        "find . -execdir rm {} +",
-        "rm -rf ~root",
-        "rm -rf ~+",
-        "rm -rf $OLDPWD",
-        "rm -rf ${OLDPWD}/x",
-        "rm -rf ${x:-/}",
-        "rm -rf ${PWD%/*}/project",
-        "d=$(pwd); rm -rf $d",
-        "d=/; rm -rf $d",
-        "echo / | xargs rm -rf",
-        "find . | xargs rm -rf",
+        *("rm -rf /", "rm -rf /*", "rm -rf ~", "rm -rf ~/", "rm -rf $HOME", "rm -rf ${HOME}", 'rm -rf "$HOME"/*'),
+        *("rm -rf .", "rm -rf *", "rm -rf ./*", "rm -rf ..", "rm -rf ../..", "sudo rm -rf /", "ls && /bin/rm -rf /"),
+        *("cd / && rm -rf *", "find / -delete", "find . -delete", "find . -type f -exec rm {} +"),
+        *("bash -c 'rm -rf /'", "rm -rf /home", "rm -rf $PWD", "rmdir /", "rm -rf //", "rm -rf //home"),
+        *("rm -rf ///*", "rm -rf $(pwd)", 'rm -rf "$(pwd)"', "rm -rf `pwd`", "rm -rf ?*", "rm -rf [a-z]*"),
+        *("rm -rf ./[!.]*", "rm -rf */", "rm -rf /hom*", "rm -rf {*,.*}", 'find . -name "*" -delete'),
+        *("find . -path './*' -delete", "find . ! -name x -delete", "find . -execdir rm {} +", "rm -rf ~root"),
+        *("rm -rf ~+", "rm -rf $OLDPWD", "rm -rf ${OLDPWD}/x", "rm -rf ${x:-/}", "rm -rf ${PWD%/*}/project"),
+        *("d=$(pwd); rm -rf $d", "d=/; rm -rf $d", "echo / | xargs rm -rf", "find . | xargs rm -rf"),
         "cat list | xargs -n1 rm",
     ],
 )
@@ -221,15 +156,8 @@ def test_removing_everything_asks_even_in_bypass_mode(mode: PermissionMode, comm
 @each_row(
     "command",
     [
-        "rm a.py",
-        "rm -rf ./dist/*",
-        "find . -name '*.pyc' -delete",
-        "rm *.log",
-        "d=build; rm -rf $d/x",
-        "rm $HOME/x/y",
-        "find . -name '*.pyc' | xargs rm",
-        "git commit -m 'rm $x'",
-        "rm -rf build && echo $(date)",
+        *("rm a.py", "rm -rf ./dist/*", "find . -name '*.pyc' -delete", "rm *.log", "d=build; rm -rf $d/x"),
+        *("rm $HOME/x/y", "find . -name '*.pyc' | xargs rm", "git commit -m 'rm $x'", "rm -rf build && echo $(date)"),
     ],
 )
 def test_ordinary_removal_is_not_asked_about_in_bypass(command: str, project: Path) -> None:
@@ -248,15 +176,8 @@ def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
 @each_row(
     "command",
     [
-        "{r,}m x",
-        "z=; r${z}m x",
-        "a=r b=m; $a$b x",
-        "alias x=rm",
-        "command r? x",
-        'bash -c "$a x"',
-        "busybox r? x",
-        "find . -name a -exec /bin/r? {} +",
-        "ls | xargs r?",
+        *("{r,}m x", "z=; r${z}m x", "a=r b=m; $a$b x", "alias x=rm", "command r? x", 'bash -c "$a x"'),
+        *("busybox r? x", "find . -name a -exec /bin/r? {} +", "ls | xargs r?"),
     ],
 )
 def test_with_deny_rules_an_unknown_program_name_needs_approval(command: str, project: Path) -> None:
@@ -269,14 +190,8 @@ def test_with_deny_rules_an_unknown_program_name_needs_approval(command: str, pr
 @each_row(
     "command",
     [
-        "ls $HOME",
-        "echo {a,b}",
-        "[ -f x ] && make",
-        "for i in *; do echo $i; done",
-        "bash run.sh",
-        "./x.sh",
-        "find . -name '*.py' -exec grep x {} +",
-        "ls | xargs -I{} cp {} x",
+        *("ls $HOME", "echo {a,b}", "[ -f x ] && make", "for i in *; do echo $i; done", "bash run.sh", "./x.sh"),
+        *("find . -name '*.py' -exec grep x {} +", "ls | xargs -I{} cp {} x"),
     ],
 )
 def test_while_rules_deny_commands_plain_names_need_no_question(command: str, project: Path) -> None:
@@ -465,14 +380,8 @@ def test_nothing_is_suggested_for_parts_that_are_allowed_already(project: Path) 
 @each_row(
     "command",
     [
-        "npm run build",
-        "git push origin main 2>&1",
-        "ls && make test",
-        "echo 'a(b)c' > /dev/null; tsc -p x",
-        "cd sub && npm test | tail -5",
-        "cat ../outside.txt",
-        "find . -name x | xargs rm",
-        "make > log/out.txt",
+        *("npm run build", "git push origin main 2>&1", "ls && make test", "echo 'a(b)c' > /dev/null; tsc -p x"),
+        *("cd sub && npm test | tail -5", "cat ../outside.txt", "find . -name x | xargs rm", "make > log/out.txt"),
     ],
 )
 def test_suggested_rules_allow_the_call(command: str, project: Path) -> None:
@@ -515,16 +424,8 @@ def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: 
 @pytest.mark.parametrize(
     "name",
     [
-        ".npmrc",
-        ".githooks/pre-commit",
-        "node_modules/.bin/tsc",
-        ".venv/bin/python",
-        "x.pth",
-        ".github/workflows/ci.yml",
-        ".Rprofile",
-        "opencode.json",
-        ".lintstagedrc.json",
-        ".kilocode/mcp.json",
+        *(".npmrc", ".githooks/pre-commit", "node_modules/.bin/tsc", ".venv/bin/python", "x.pth"),
+        *(".github/workflows/ci.yml", ".Rprofile", "opencode.json", ".lintstagedrc.json", ".kilocode/mcp.json"),
     ],
 )
 def test_accept_edits_mode_asks_for_files_that_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:

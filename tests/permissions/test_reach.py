@@ -57,21 +57,10 @@ def decide(policy: Policy, command: str, project: Path, folder: str = ".") -> De
 
 
 NEVER_SHOW_ENV = [
-    "git status",
-    "git status --short --branch",
-    "git log --oneline -5",
-    "git log -3 --stat",
-    "git log -n 5 --format=%s --since=yesterday",
-    "git branch -a",
-    "git remote -v",
-    "git ls-files",
-    "git stash list",
-    "git blame src/app.py",
-    "rg x src",
-    "rg --files",
-    "grep -rn 'def ' src",
-    "find . -name '*.py'",
-    "ls -R",
+    *("git status", "git status --short --branch", "git log --oneline -5", "git log -3 --stat"),
+    *("git log -n 5 --format=%s --since=yesterday", "git branch -a", "git remote -v", "git ls-files"),
+    *("git stash list", "git blame src/app.py", "rg x src", "rg --files", "grep -rn 'def ' src"),
+    *("find . -name '*.py'", "ls -R"),
 ]
 
 
@@ -81,18 +70,10 @@ def test_a_command_that_cannot_show_the_denied_file_runs(command: str, project: 
 
 
 SHOW_ENV = [
-    "grep -r SECRET",
-    "grep -rn SECRET src .",
-    "grep -r SECRET . --include='.env*'",
-    "grep -r SECRET . --exclude=x --include='*.py'",
-    "cd src && grep -r SECRET ..",
-    "rg -g '*' SECRET",
-    "rg -ng '*v' SECRET",
-    "cat .en[[:lower:]]",
-    "cat .en[[=v=]]",
-    "cat .en[x[:a]:]",
-    "rg -it all SECRET",
-    "git grep --untracked SECRET",
+    *("grep -r SECRET", "grep -rn SECRET src .", "grep -r SECRET . --include='.env*'"),
+    *("grep -r SECRET . --exclude=x --include='*.py'", "cd src && grep -r SECRET .."),
+    *("rg -g '*' SECRET", "rg -ng '*v' SECRET", "rg -it all SECRET", "rg --hidden x", "rg -uu x .", "rg x .env"),
+    *("cat .en[[:lower:]]", "cat .en[[=v=]]", "cat .en[x[:a]:]", "git grep --untracked SECRET"),
     "find . -type f -print0 | xargs -0 cat",
 ]
 
@@ -136,6 +117,21 @@ def test_a_denied_folder_is_denied_to_a_search_from_inside_it(project: Path) -> 
     assert decide(policy("Read(secrets/**)"), "grep -r x src", project).behavior == "allow"
 
 
+def test_ripgrep_asks_about_hidden_files_where_it_may_search_them(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".config").mkdir()
+    (project / ".config" / "key.pem").touch()
+    rules = policy("Read(*.pem)")
+    assert decide(rules, "rg x", project).behavior == "allow"
+    assert decide(rules, "rg x .config", project).behavior == "ask"
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/etc/ripgreprc")
+    assert decide(rules, "rg x", project).behavior == "ask"
+    monkeypatch.delenv("RIPGREP_CONFIG_PATH")
+    (project / "key.pem").touch()
+    assert decide(policy("Read(*.pem)"), "rg x", project).behavior == "ask"
+
+
 def test_an_ignore_file_that_brings_hidden_files_back_makes_ripgrep_ask(project: Path) -> None:
     (project / ".ignore").write_text("*.log\n!.env\n")
     assert decide(policy("Read(./.env)"), "rg SECRET", project).behavior == "ask"
@@ -154,26 +150,10 @@ def test_a_rule_for_another_folder_needs_no_directory_walk(project: Path, monkey
 # --------------------------------------------------------------------------------------------------------------- git
 
 SHOW_CONTENTS = [
-    "git diff",
-    "git diff HEAD",
-    "git diff --stat -p",
-    "git show",
-    "git show HEAD",
-    "git log -p",
-    "git log -1 -u",
-    "git log -SSECRET",
-    "git log -G SECRET",
-    "git grep SECRET",
-    "git stash show -p",
-    "git cat-file -p 1234567",
-    "git status -v",
-    "git show 'HEAD^{/fix:it}'",
-    "git show --stat 8d0e41234f424f1fd5e0a1a4e1b6d0e0b7b6a3b2",
-    "git log -p -S -- HEAD",
-    "git log -p -n -- HEAD",
-    "git grep -e -- src",
-    "git diff -- :/",
-    "git diff -- '*'",
+    *("git diff", "git diff HEAD", "git diff --stat -p", "git show", "git show HEAD", "git log -p", "git log -1 -u"),
+    *("git log -SSECRET", "git log -G SECRET", "git grep SECRET", "git stash show -p", "git cat-file -p 1234567"),
+    *("git status -v", "git show 'HEAD^{/fix:it}'", "git show --stat 8d0e41234f424f1fd5e0a1a4e1b6d0e0b7b6a3b2"),
+    *("git log -p -S -- HEAD", "git log -p -n -- HEAD", "git grep -e -- src", "git diff -- :/", "git diff -- '*'"),
 ]
 
 

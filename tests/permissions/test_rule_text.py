@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentcli.agent.toolcalls.call_data import allow_flag
+from agentcli.agent.toolcalls.calls import allow_flag
 from agentcli.cli.flags import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rule, parse_rules, rule_text, shown_rule
+from agentcli.permissions.rules import parse_rule, parse_rules, rule_text, show_rule
 from tests.support.tables import each_row
 
 SPECS = st.text(st.one_of(st.characters(codec=None), st.sampled_from("()<>U+0029 ,*\\'\n\u202e")), min_size=1)
@@ -114,7 +114,7 @@ def test_a_suggested_rule_for_a_command_covers_that_command(command: str, tmp_pa
     ],
 )
 def test_an_absolute_path_is_shown_to_people_as_a_path(written: str, shown: str) -> None:
-    assert shown_rule(written) == shown
+    assert show_rule(written) == shown
 
 
 def test_denials_and_questions_show_the_path_of_their_rule(tmp_path: Path) -> None:

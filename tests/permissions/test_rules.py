@@ -8,7 +8,7 @@ from agentcli.core.errors import UsageError
 from agentcli.permissions.rules import parse_rule
 from agentcli.shell.parser.syntax_tree import MAX_VALUES
 from agentcli.shell.paths import PathPattern, is_protected
-from tests.support.tables import each_row
+from tests.support.tables import each_row, grouped
 
 
 @each_row("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
@@ -80,11 +80,7 @@ def test_command_prefixes_end_at_a_word(spec: str, command: str, matches: bool) 
 @each_row(
     "command",
     [
-        "/bin/rm -rf x",
-        "bash -c 'rm -rf x'",
-        "echo $(rm -rf x)",
-        "find . -exec rm {} ;",
-        "a=1 rm x",
+        *("/bin/rm -rf x", "bash -c 'rm -rf x'", "echo $(rm -rf x)", "find . -exec rm {} ;", "a=1 rm x"),
     ],
 )
 def test_a_deny_rule_sees_a_command_anywhere(command: str) -> None:
@@ -164,55 +160,25 @@ def test_deny_patterns_ignore_case_and_allow_patterns_do_not() -> None:
 
 @each_row(
     ("path", "protected"),
-    [
-        ("/p/.git/config", True),
-        ("/p/.git", True),
-        ("/p/sub/.git/hooks/x", True),
-        ("/p/.GIT/config", True),
-        ("/p/.gitignore", False),
-        ("/p/.agentcli/settings.json", True),
-        ("/p/.claude/x", True),
-        ("/p/.mcp.json", True),
-        ("/home/u/.bashrc", True),
-        ("/p/.vscode/tasks.json", True),
-        ("/p/.idea/x", True),
-        ("/p/.husky/pre-commit", True),
-        ("/p/.envrc", True),
-        ("/p/.env", False),
-        ("/p/.venv/bin/activate", True),
-        ("/p/venv/bin/activate.fish", True),
-        ("/p/activate.py", False),
-        ("/p/.cursor/mcp.json", True),
-        ("/p/.devcontainer/devcontainer.json", True),
-        ("/p/.zed/tasks.json", True),
-        ("/p/sub/.npmrc", True),
-        ("/p/.yarnrc.yml", True),
-        ("/p/.pre-commit-config.yaml", True),
-        ("/p/lefthook.yml", True),
-        ("/p/.lefthook-local.toml", True),
-        ("/p/.cargo/config.toml", True),
-        ("/p/.Cargo/Config", True),
-        ("/p/.cargo/other", False),
-        ("/p/.gemini/settings.json", True),
-        ("/p/.codex/config.toml", True),
-        ("/p/lib/x.pth", True),
-        ("/p/sitecustomize.py", True),
-        ("/p/node_modules/.bin/tsc", True),
-        ("/p/node_modules/x/index.js", False),
-        ("/p/.venv/bin/python", True),
-        ("/p/env/Scripts/x.exe", True),
-        ("/p/.venv/lib/python3.11/site-packages/x.py", True),
-        ("/p/.github/workflows/ci.yml", True),
-        ("/p/.github/CODEOWNERS", False),
-        ("/p/.githooks/pre-commit", True),
-        ("/p/.gitlab-ci.yml", True),
-        ("/p/Jenkinsfile", True),
-        ("/p/.aider.conf.yml", True),
-        ("/p/package.json", False),
-        ("/p/Makefile", False),
-        ("/p/bin/tool", False),
-        ("/p/src/a.py", False),
-    ],
+    grouped(
+        {
+            True: [
+                *("/p/.git/config", "/p/.git", "/p/sub/.git/hooks/x", "/p/.GIT/config", "/p/.agentcli/settings.json"),
+                *("/p/.claude/x", "/p/.mcp.json", "/home/u/.bashrc", "/p/.vscode/tasks.json", "/p/.idea/x"),
+                *("/p/.husky/pre-commit", "/p/.envrc", "/p/.venv/bin/activate", "/p/venv/bin/activate.fish"),
+                *("/p/.cursor/mcp.json", "/p/.devcontainer/devcontainer.json", "/p/.zed/tasks.json", "/p/sub/.npmrc"),
+                *("/p/.yarnrc.yml", "/p/.pre-commit-config.yaml", "/p/lefthook.yml", "/p/.lefthook-local.toml"),
+                *("/p/.cargo/config.toml", "/p/.Cargo/Config", "/p/.gemini/settings.json", "/p/.codex/config.toml"),
+                *("/p/lib/x.pth", "/p/sitecustomize.py", "/p/node_modules/.bin/tsc", "/p/.venv/bin/python"),
+                *("/p/env/Scripts/x.exe", "/p/.venv/lib/python3.11/site-packages/x.py", "/p/.github/workflows/ci.yml"),
+                *("/p/.githooks/pre-commit", "/p/.gitlab-ci.yml", "/p/Jenkinsfile", "/p/.aider.conf.yml"),
+            ],
+            False: [
+                *("/p/.gitignore", "/p/.env", "/p/activate.py", "/p/.cargo/other", "/p/node_modules/x/index.js"),
+                *("/p/.github/CODEOWNERS", "/p/package.json", "/p/Makefile", "/p/bin/tool", "/p/src/a.py"),
+            ],
+        }
+    ),
 )
 def test_protected_paths(path: str, protected: bool) -> None:
     assert is_protected(path) is protected

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.permission import Need, PermissionMode
-from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rule, parse_rules
+from agentcli.permissions.rules import parse_rule
+from tests.permissions.deciding import bash, policy
 from tests.support.tables import each_row
 
 
-def behavior(command: str, project: Path, allow: str, mode: PermissionMode = PermissionMode.DEFAULT) -> str:
+def behavior(command: str, project: Path, allow: str, mode: str = "default") -> str:
     temp = project.parent / "temp"
     temp.mkdir(exist_ok=True)
-    policy = Policy(mode, parse_rules([allow], "flags"), search_path="", temp=temp)
-    return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
+    return bash(policy(mode, allow, search_path="", temp=temp), command, project).behavior
 
 
 @each_row(
@@ -57,6 +55,7 @@ def test_a_rule_covers_commands_as_models_write_them(rule: str, command: str, tr
         ('Bash(npm test "$x")', 'read -r x < a.txt; npm test "$x"'),
         ("Bash(npm test *)", "npm test; touch x"),
         ("Bash(npm test *)", "export PATH=.; npm test"),
+        ("Bash(npm test *)", "export CI=1 PATH=.; npm test"),
         ("Bash(npm test *)", "export NODE_OPTIONS=--require=./x; npm test"),
         ("Bash(npm test *)", "PATH=.; npm test"),
         ("Bash(npm test *)", "set -a; npm test"),
@@ -91,17 +90,14 @@ def test_a_rule_covers_no_more_than_its_text(rule: str, command: str, tree: Path
     ],
 )
 def test_accepted_edits_know_every_value_of_a_name(command: str, asks: str, tree: Path) -> None:
-    assert behavior(command, tree, "Bash(none)", PermissionMode.ACCEPT_EDITS) == asks
+    assert behavior(command, tree, "Bash(none)", "acceptEdits") == asks
 
 
 @each_row(
     "command",
     [
-        "ls # rm -rf build",
-        "git -C src rm x",
-        "git commit -m \"$(cat <<'EOF'\nrm x; ls\nrm y\nEOF\n)\"",
-        "gh pr create --title x --body 'rm -rf x'",
-        "for f in a; do echo 'rm x'; done",
+        *("ls # rm -rf build", "git -C src rm x", "git commit -m \"$(cat <<'EOF'\nrm x; ls\nrm y\nEOF\n)\""),
+        *("gh pr create --title x --body 'rm -rf x'", "for f in a; do echo 'rm x'; done"),
     ],
 )
 def test_text_is_not_mistaken_for_a_command(command: str) -> None:
@@ -111,15 +107,9 @@ def test_text_is_not_mistaken_for_a_command(command: str) -> None:
 @each_row(
     "command",
     [
-        "cat <<'EOF' | bash\nrm x\nEOF",
-        "ls #\nrm x",
-        "for c in rm ls; do $c x; done",
-        "for c in ls rm; do $c x; done",
-        "x=rm; x=ls; $x y",
-        'git commit -m "$(rm x)"',
-        "while read -r l; do rm $l; done < a.txt",
-        "sed 's/a/rm x/e' y",
-        "gh alias set x '!rm y'",
+        *("cat <<'EOF' | bash\nrm x\nEOF", "ls #\nrm x", "for c in rm ls; do $c x; done"),
+        *("for c in ls rm; do $c x; done", "x=rm; x=ls; $x y", 'git commit -m "$(rm x)"'),
+        *("while read -r l; do rm $l; done < a.txt", "sed 's/a/rm x/e' y", "gh alias set x '!rm y'"),
         "echo 'rm x' > run.sh; ./run.sh",
     ],
 )

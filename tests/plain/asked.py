@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from agentcli.plain.line_reader import Listener, QuitRequested
+from agentcli.plain.line_reader import QuitRequested
 from agentcli.plain.pieces import Piece
 from agentcli.plain.writer import BareWriter, Writer
 
@@ -15,7 +16,7 @@ FOREVER = "(never)"
 
 
 class Paper:
-    """Implements `questions.Asking`: everything shown, every question, and the answers given in turn."""
+    """Stands in for a session that asks: everything shown, every question, and the answers given in turn."""
 
     def __init__(self, *answers: str, edited: str | Exception = "") -> None:
         self.text = ""
@@ -26,10 +27,10 @@ class Paper:
     def _add(self, text: str) -> None:
         self.text += text
 
-    def show(self, pieces: Iterable[Piece]) -> None:
+    def write(self, pieces: Iterable[Piece]) -> None:
         self._writer.write(pieces)
 
-    async def ask(self, question: str) -> str | None:
+    async def read(self, question: str) -> str | None:
         answer = self._answers.pop(0)
         self.text += f"{question}{answer}\n"
         return None if answer == ESC else answer
@@ -41,12 +42,12 @@ class Paper:
 
 
 class ScriptedReader:
-    """Implements `reading.Reader`. Keys during the work are pressed by calling `listener`."""
+    """Implements `Reader`. Keys during the work are pressed by calling `listener`."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
         self.questions: list[str] = []
-        self.listener: Listener | None = None
+        self.listener: Any | None = None
         self.typed = ""
         self.above_prompt = 0
 
@@ -61,7 +62,7 @@ class ScriptedReader:
         return None if answer == ESC else answer
 
     @contextmanager
-    def working(self, listener: Listener) -> Iterator[None]:
+    def working(self, listener: Any) -> Iterator[None]:
         self.listener = listener
         try:
             yield

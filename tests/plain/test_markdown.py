@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.plain.markdown import MAX_BLOCK, MarkdownCutter, MarkdownPart
+from agentcli.plain.markdown import MAX_BLOCK, MAX_LINE, MarkdownCutter, MarkdownPart
+from agentcli.plain.rendering import Renderer
+from tests.core.test_patterns import at_most
 from tests.support.tables import each_row
 
 
@@ -108,3 +111,21 @@ def test_splitting_the_text_into_deltas_changes_nothing(lines: list[str], data: 
 def test_no_line_with_text_is_lost_and_none_changes_its_place(lines: list[str]) -> None:
     shown = [row for part in cut("\n".join(lines)) for row in part.text.split("\n") if row.strip()]
     assert [row.rstrip() for row in shown] == [row.rstrip() for row in lines if row.strip()]
+
+
+@pytest.mark.parametrize(
+    "unit", ["a b ", "~", "`", "*", "**a ", "[", "![[](", "> ", "- ", "|a", "<a ", "&amp", "\\", "[a](b "]
+)
+def test_an_endless_line_is_printed_in_pieces(unit: str) -> None:
+    text = (unit * 30_000)[:30_000]
+    cutter, renderer = MarkdownCutter(), Renderer(colours=False)
+    parts = []
+    with at_most(60):
+        for start in range(0, len(text), 500):
+            parts += cutter.feed(text[start : start + 500])
+            assert len(cutter.paragraph) <= MAX_LINE
+        parts += cutter.finish()
+        for part in parts:
+            renderer.render(part.text, 80)
+    assert max(len(part.text) for part in parts) <= MAX_BLOCK
+    assert sum(len(part.text.replace(" ", "")) for part in parts) == len(text.replace(" ", ""))

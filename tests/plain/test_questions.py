@@ -273,23 +273,6 @@ def test_an_empty_summary_is_not_accepted() -> None:
     assert "The summary is empty." in text
 
 
-def test_nothing_that_is_asked_carries_control_sequences() -> None:
-    bad = "x\x1b[2J\x9b1m\x07"
-    events = [
-        requested(input={"command": bad}, display={"kind": "command", "folder": bad, "description": bad}, reason=bad,
-                  suggestions=[f"Bash({bad})"], title=bad,
-                  findings=[{"part": bad, "clause": bad, "allowed": False}]),
-        requested(name=bad, display={"kind": bad}, input={bad: bad}, agent=bad),
-        requested(display={"kind": "diff", "path": bad, "diff": f"+{bad}"}),
-        requested(display={"kind": "fetch", "url": bad, "host": bad, "prompt": bad}),
-        requested(display={"kind": "plan"}, input={"plan": bad}),
-        asked({"question": bad, "options": [{"label": bad, "description": bad}, {"label": "b"}]}),
-    ]  # fmt: skip
-    for event in events:
-        text = answered(event, "n", "n")[1]
-        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), event
-
-
 # ---------------------------------------------------------------------------------------------------------------- trust
 
 

@@ -79,7 +79,7 @@ def test_a_session_resumed_in_plain_mode_prints_what_it_printed(
         await session.close()
         resumed = build_engine(options(tmp_path, resume=engine.session_id))
         writer = BareWriter(again.append)
-        writer.write(replay.replayed(resumed.take_history(), resumed.title_of))
+        writer.write(replay.replay_history(resumed.take_history(), resumed.title_of))
         await resumed.aclose()
 
     monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)
@@ -126,7 +126,7 @@ def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> No
         await work
         await session.close()
         resumed = build_engine(options(tmp_path, resume=engine.session_id))
-        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
+        BareWriter(again.append).write(replay.replay_history(resumed.take_history(), resumed.title_of))
         await resumed.aclose()
 
     asyncio.run(run())
@@ -160,7 +160,7 @@ def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
 
     history, live = asyncio.run(run())
     again: list[str] = []
-    BareWriter(again.append).write(replay.replayed(history, title_of))
+    BareWriter(again.append).write(replay.replay_history(history, title_of))
     first, *shown = lines("".join(again))
     assert first == "… 12 messages before"
     assert shown == live[live.index("> prompt 4") :]

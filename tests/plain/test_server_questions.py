@@ -147,15 +147,3 @@ def test_without_a_known_price_there_is_no_yes_for_the_session() -> None:
     answer, text = answered({**SAMPLING, "most_usd": None}, "a", "y")
     assert answer == Answer("allow", updated_input={"scope": "once"})
     assert "always" not in text
-
-
-def test_nothing_of_a_server_is_obeyed_by_the_terminal() -> None:
-    evil = "\x1b]0;owned\x07\x1b[2Jbold\u202e"
-    field = {"type": "string", "title": evil, "description": evil, "default": evil}
-    choice = {"type": "string", "enum": [evil]}
-    texts = [
-        answered(form(message=evil, x=field, y=choice), "f", "", "1", "n")[1],
-        answered({**SAMPLING, "system": evil, "messages": [{"role": "user", "text": evil}]}, "n")[1],
-    ]
-    for text in texts:
-        assert not {"\x1b", "\x07", "\u202e"} & set(text)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -22,19 +21,13 @@ from agentcli.tools.base import Output
 from tests.plain.asked import FOREVER, ScriptedReader
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.scripts import call, pause, reply, say
+from tests.support.session_desk import SessionDesk
 from tests.support.subagents import WORKER, agent_bench, task
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
-def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    def run() -> None:
-        run_virtual(test)
-
-    run.__name__ = test.__name__
-    return run
-
-
-class Desk:
+class Desk(SessionDesk):
     """A session at work, with what it prints and who answers."""
 
     def __init__(self, *replies: Any, answers: tuple[str, ...] = (), **rest: Any) -> None:
@@ -48,22 +41,11 @@ class Desk:
     def _printed(self, text: str) -> None:
         self.text += text
 
-    async def __aenter__(self) -> Self:
-        self.session.open(self.bench.engine)
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.session.close()
+    def seen(self) -> object:
+        return self.text
 
     def start(self, text: str) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self.session.run(text))
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        for _step in range(10_000):
-            if holds():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"never: {self.text}")
 
 
 SOMEBODY = {"interactive": True, "mode": PermissionMode.DEFAULT}
@@ -80,7 +62,6 @@ def test_the_context_share_is_rounded_as_in_the_app(used: int, said: str) -> Non
     assert context_used(engine) == f"{said} of the context"
 
 
-@played
 async def test_prompts_sent_meanwhile_join_after_the_tools_and_the_rest_follow() -> None:
     slow = FakeTool("Slow", seconds=5)
     async with Desk(reply(call("Slow")), "Both done.", "The last.", tools=[slow]) as desk:
@@ -95,7 +76,6 @@ async def test_prompts_sent_meanwhile_join_after_the_tools_and_the_rest_follow()
         assert len(desk.bench.requests) == 2
 
 
-@played
 async def test_an_interruption_puts_queued_and_typed_text_into_the_next_prompt() -> None:
     async with Desk(reply(say("Hello"), pause(60))) as desk:
         running = desk.start("first")
@@ -108,7 +88,6 @@ async def test_an_interruption_puts_queued_and_typed_text_into_the_next_prompt()
         assert not desk.session.next
 
 
-@played
 async def test_an_empty_line_replaces_the_running_work_with_the_queued_prompt() -> None:
     async with Desk(reply(say("Hello"), pause(60)), "Instead.") as desk:
         running = desk.start("first")
@@ -124,7 +103,6 @@ async def test_an_empty_line_replaces_the_running_work_with_the_queued_prompt() 
         assert "Instead." in desk.text
 
 
-@played
 async def test_a_question_holds_back_everything_else_until_it_has_its_answer() -> None:
     touch, slow = asking_tool(), FakeTool("Slow", seconds=1, output=Output("slow result"))
     async with Desk(
@@ -138,7 +116,6 @@ async def test_a_question_holds_back_everything_else_until_it_has_its_answer() -
         assert "slow result" not in desk.text[question:options]
 
 
-@played
 async def test_a_signal_closes_an_open_question() -> None:
     async with Desk(reply(call("Touch")), tools=[asking_tool()], **SOMEBODY, answers=(FOREVER,)) as desk:
         running = desk.start("go")
@@ -150,7 +127,6 @@ async def test_a_signal_closes_an_open_question() -> None:
         await desk.until(lambda: desk.session.engine is not None and not desk.session.engine.running)
 
 
-@played
 async def test_esc_before_the_engine_is_ready_returns_the_prompt() -> None:
     desk = Desk("an answer")
     engine_comes = asyncio.Event()
@@ -173,7 +149,6 @@ async def test_esc_before_the_engine_is_ready_returns_the_prompt() -> None:
     assert "an answer" in desk.text
 
 
-@played
 async def test_work_that_does_not_stop_is_reported_and_a_waiting_prompt_can_be_withdrawn() -> None:
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
@@ -201,7 +176,6 @@ async def test_work_that_does_not_stop_is_reported_and_a_waiting_prompt_can_be_w
         assert len(desk.bench.requests) == 2
 
 
-@played
 async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() -> None:
     deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
     async with Desk(reply(call("Deaf")), tools=[deaf]) as desk:
@@ -214,7 +188,6 @@ async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() 
         assert desk.reader.above_prompt == 1
 
 
-@played
 async def test_the_question_of_an_agent_names_it_and_its_words_are_not_the_answer() -> None:
     desk = Desk(
         reply("I delegate.", task()),
@@ -242,7 +215,6 @@ async def test_the_question_of_an_agent_names_it_and_its_words_are_not_the_answe
         assert "* Touch" not in desk.text
 
 
-@played
 async def test_a_server_asks_while_the_prompt_is_open_and_the_prompt_is_painted_again() -> None:
     duties = SessionRequests(interactive=True)
     servers = McpServers([ServerConfig("small", "stdio", command="/none")], ServerSurroundings(Path("/work")), duties)

@@ -15,7 +15,7 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import DummyHistory
 from prompt_toolkit.shortcuts import PromptSession
 
-from agentcli.plain.line_reader import LineReader, Listener, QuitRequested
+from agentcli.plain.line_reader import LineReader, QuitRequested
 from agentcli.plain.prompt_reader import PromptReader
 from agentcli.plain.terminal import Keyboard
 
@@ -94,7 +94,7 @@ async def test_keys_typed_while_the_first_question_is_made_do_not_answer_it(
         monkeypatch.setattr("agentcli.plain.prompt_reader.PromptSession", SlowlyMade)
         asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
         async with asyncio.timeout(30):
-            while not (made := reader._questions.get(False)) or not made.app.is_running:
+            while not (made := reader._question) or not made.app.is_running:
                 await asyncio.sleep(0)
         os.write(typing, b"n\r")
         assert await asking == "n"
@@ -127,7 +127,7 @@ async def test_an_esc_at_the_very_end_of_the_work_does_not_take_the_next_charact
     typing, reading = terminal
     with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
         reader = reader_of(file, monkeypatch)
-        with reader.working(Mock(spec=Listener)):
+        with reader.working(Mock()):
             os.write(typing, b"\x1b")
             while reader._flushing is None:
                 await asyncio.sleep(0)

@@ -51,20 +51,22 @@ def write(path: Path, text: str) -> None:
     os.utime(path, ns=(before + 1_000_000_000, before + 1_000_000_000))
 
 
+def define(project: Path, name: str, body: str) -> None:
+    """A plugin of the user."""
+    write(user_folder(project) / f"{name}.py", f"from agentcli import *\nplugin = Plugin()\n{body}")
+
+
 def tools_of(body: dict[str, object]) -> list[str]:
     return [tool["name"] for tool in body["tools"]]  # type: ignore[attr-defined, index]
 
 
 async def test_the_model_calls_the_tool_of_a_plugin(project: Path) -> None:
     install(project, "word_count")
-    replies = [reply(call("word_count", text="one two three")), "Three."]
-    async with Assembled(project, replies) as run:
+    async with Assembled(project, [reply(call("word_count", text="one two three")), "Three."]) as run:
         events = await run.run("How many words?")
-        assert run.results == ["3"]
-        assert not run.asked
+        assert (run.results, run.asked) == (["3"], [])
         assert "word_count" in tools_of(run.requests[0])
-        started = next(event for event in events if isinstance(event, ev.SessionStarted))
-        assert "word_count" in started.tools
+        assert "word_count" in only(events, ev.SessionStarted)[0].tools
 
 
 async def test_plugins_load_after_the_start_and_an_interruption_does_not_lose_them(project: Path) -> None:
@@ -134,11 +136,7 @@ async def test_a_context_step_shortens_old_results_and_cost_counts_what_it_saved
     "body", ["raise ValueError('no')", "return 5", "return StepPlan((ContextEdit(kind='drop', target='x:0'),), 'no')"]
 )
 async def test_a_context_step_that_fails_changes_nothing(project: Path, body: str) -> None:
-    text = (
-        "from agentcli import ContextEdit, Plugin, StepPlan\nplugin = Plugin()\n"
-        f"@plugin.context_step\ndef bad(messages, state):\n    {body}\n"
-    )
-    write(user_folder(project) / "bad.py", text)
+    define(project, "bad", f"@plugin.context_step\ndef bad(messages, state):\n    {body}\n")
     async with Assembled(project, ["Fine."]) as run:
         assert result_of(await run.run("go")).text == "Fine."
         assert [text for text in run.notices if "the context step bad failed" in text]
@@ -179,12 +177,12 @@ async def test_a_hook_that_raises_is_reported_with_file_and_line_and_the_user_is
 
 
 async def test_hooks_of_plugins_run_for_prompts_and_the_start_of_the_session(project: Path) -> None:
-    text = (
-        "from agentcli import Plugin\nplugin = Plugin()\n"
+    define(
+        project,
+        "context",
         "@plugin.hook('SessionStart')\ndef begun(event):\n    return 'Answer in French.'\n"
-        "@plugin.hook('UserPromptSubmit')\nasync def sent(event):\n    return f\"In {event['cwd'][:1]}\"\n"
+        "@plugin.hook('UserPromptSubmit')\nasync def sent(event):\n    return f\"In {event['cwd'][:1]}\"\n",
     )
-    write(user_folder(project) / "context.py", text)
     async with Assembled(project, ["Oui.", "Oui."]) as run:
         await run.run("go")
         first = str(run.requests[0]["messages"])
@@ -224,35 +222,35 @@ async def test_a_renderer_makes_the_display_of_a_call_unless_it_fails(
         ]
 
 
-async def test_the_settings_choose_the_provider_of_a_plugin(project: Path) -> None:
+@pytest.mark.parametrize(("name", "said"), [("echo", "You said:"), ("ecco", "There is no provider named ecco")])
+async def test_the_settings_choose_the_provider_of_a_plugin(project: Path, name: str, said: str) -> None:
     install(project, "echo")
-    settings = '{"sandbox": {"mode": "off"}, "provider": "echo"}'
+    settings = f'{{"sandbox": {{"mode": "off"}}, "provider": "{name}"}}'
     async with Assembled(project, [], options={"provider": None, "settings": settings}) as run:
-        events = await run.run("Hello there")
-        assert "You said:" in result_of(events).text
-        assert "Hello there" in result_of(events).text
+        result = result_of(await run.run("Hello there"))
+        assert said in f"{result.text} {result.errors}"
 
 
-async def test_a_provider_that_no_plugin_adds_fails_the_request(project: Path) -> None:
-    settings = '{"sandbox": {"mode": "off"}, "provider": "ecco"}'
-    async with Assembled(project, [], options={"provider": None, "settings": settings}) as run:
-        result = result_of(await run.run("Hello"))
-        assert result.is_error
-        assert "There is no provider named ecco" in str(result.errors)
-
-
-async def test_a_changed_function_is_used_without_changing_the_request(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "result", "notice"),
+    [
+        ("len(text.split())", "len(text.split()) + 1", "3", "Plugin word_count loaded: tool word_count."),
+        ("Plugin()", "Plugn()", "2", "NameError: name 'Plugn' is not defined"),
+    ],
+)
+async def test_a_changed_version_is_used_if_it_loads_without_changing_the_request(
+    project: Path, old: str, new: str, result: str, notice: str
+) -> None:
     folder = install(project, "word_count")
     replies = [reply(call("word_count", text="a b")), "Two.", reply(call("word_count", text="a b")), "Three."]
     async with Assembled(project, replies) as run:
         await run.run("go")
-        text = (folder / "word_count.py").read_text()
-        write(folder / "word_count.py", text.replace("len(text.split())", "len(text.split()) + 1"))
+        write(folder / "word_count.py", (folder / "word_count.py").read_text().replace(old, new))
         await run.run("again")
-        assert run.results == ["2", "3"]
+        assert run.results == ["2", result]
         assert run.requests[0]["tools"] == run.requests[-1]["tools"]
         assert not [event for event in run.events if isinstance(event, ev.PrefixBroken)]
-        assert [text for text in run.notices if "Plugin word_count loaded: tool word_count." in text]
+        assert len([text for text in run.notices if notice in text]) == 1
 
 
 async def test_a_new_tool_is_used_at_once_and_its_price_is_reported(project: Path) -> None:
@@ -263,18 +261,6 @@ async def test_a_new_tool_is_used_at_once_and_its_price_is_reported(project: Pat
         assert run.results == ["2"]
         broken = [event for event in run.events if isinstance(event, ev.PrefixBroken)]
         assert [event.block for event in broken] == ["the tool word_count"]
-
-
-async def test_a_version_that_does_not_load_leaves_the_last_one_in_use(project: Path) -> None:
-    folder = install(project, "word_count")
-    replies = [reply(call("word_count", text="a b")), "Two.", reply(call("word_count", text="a b")), "Two."]
-    async with Assembled(project, replies) as run:
-        await run.run("go")
-        write(folder / "word_count.py", "from agentcli import Plugin\n\nplugin = Plugn()\n")
-        await run.run("again")
-        assert run.results == ["2", "2"]
-        expected = "word_count.py:3: NameError: name 'Plugn' is not defined"
-        assert len([text for text in run.notices if expected in text]) == 1
 
 
 async def test_saved_plugins_are_reloaded_within_a_second_while_the_session_is_idle(project: Path) -> None:
@@ -316,6 +302,9 @@ async def test_a_plugin_saved_during_a_prompt_answers_from_the_next_one_on_as_th
         assert run.results[-1] == "99"
 
 
+HEAD = "from agentcli import Plugin\nplugin = Plugin()\n"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -324,21 +313,15 @@ async def test_a_plugin_saved_during_a_prompt_answers_from_the_next_one_on_as_th
         ("import sys\n\nsys.exit(3)\n", "bad.py:3: SystemExit: 3"),
         ("x = 1\n", "bad.py:1: it has no `plugin = Plugin()`"),
         (
-            "from agentcli import Plugin\nplugin = Plugin()\n\n@plugin.tool\ndef f(x: complex) -> int:\n    'x'\n",
-            "bad.py:4: the annotation <class 'complex'> has no JSON form",
+            f"{HEAD}\n@plugin.tool\ndef f(x: complex) -> int:\n    'x'\n",
+            "bad.py:4: the annotation <class",
         ),
+        (f"{HEAD}@plugin.tool\ndef f(x: int) -> int:\n    return x\n", "bad.py:3: the tool f needs a docstring"),
         (
-            "from agentcli import Plugin\nplugin = Plugin()\n@plugin.tool\ndef f(x: int) -> int:\n    return x\n",
-            "bad.py:3: the tool f needs a docstring",
+            f"{HEAD}@plugin.hook('PreTool')\ndef f(event): ...\n",
+            "bad.py:3: ValueError: There is no hook event",
         ),
-        (
-            "from agentcli import Plugin\nplugin = Plugin()\n@plugin.hook('PreTool')\ndef f(event): ...\n",
-            "bad.py:3: ValueError: There is no hook event 'PreTool'",
-        ),
-        (
-            "from agentcli import Plugin\nplugin = Plugin()\n@plugin.tool\ndef Bash(x: int) -> int:\n    'x'\n",
-            "bad.py:3: there is already a tool named Bash",
-        ),
+        (f"{HEAD}@plugin.tool\ndef Bash(x: int) -> int:\n    'x'\n", "bad.py:3: there is already a tool named Bash"),
     ],
 )
 async def test_a_plugin_that_fails_is_reported_with_file_and_line(project: Path, text: str, problem: str) -> None:

@@ -1,14 +1,19 @@
+"""The body of a request: its parts, its order, and its bytes."""
+
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentcli.providers.base import Request, Thinking
+from agentcli.providers.body import BodyEncoder, Feature, advisor_tool, build_body, find_blamed_feature, to_bytes
 from agentcli.providers.catalog import Catalog
-from agentcli.providers.requests.body import Feature, advisor_tool, blamed_feature, build_body
 from tests.support.tables import each_row
 from tests.support.validate import problems
 
@@ -61,10 +66,6 @@ def test_thinking_and_empty_text_never_carry_a_breakpoint() -> None:
     spoken = {"type": "text", "text": "so"}
     body = build(messages=(text("user", "1"), {"role": "assistant", "content": [spoken, thought]}))
     assert body["messages"][1]["content"] == [{**spoken, "cache_control": MARK}, thought]
-
-
-def test_empty_system_parts_are_left_out() -> None:
-    assert "system" not in build(system=("", "  "))
 
 
 @each_row(
@@ -121,10 +122,6 @@ def test_a_task_budget_names_its_beta() -> None:
     assert betas == ("task-budgets-2026-03-13",)
 
 
-def test_max_tokens_is_clipped_to_the_models_cap() -> None:
-    assert build("claude-haiku-4-5", max_tokens=10**6)["max_tokens"] == 64_000
-
-
 def test_dropped_features_are_left_out() -> None:
     tool = {"name": "Read", "input_schema": {"type": "object"}}
     body = build(
@@ -136,10 +133,10 @@ def test_dropped_features_are_left_out() -> None:
 
 def test_only_sent_parameters_can_be_blamed() -> None:
     body = build(effort="low", dropped=(Feature.CACHE_CONTROL, Feature.THINKING))
-    assert blamed_feature("unknown field output_config", body) is Feature.EFFORT
-    assert blamed_feature("cache_control is not supported", body) is None
-    assert blamed_feature("thinking is not supported", body) is None
-    assert blamed_feature("the weather is bad", body) is None
+    assert find_blamed_feature("unknown field output_config", body) is Feature.EFFORT
+    assert find_blamed_feature("cache_control is not supported", body) is None
+    assert find_blamed_feature("thinking is not supported", body) is None
+    assert find_blamed_feature("the weather is bad", body) is None
 
 
 LOADED = {"name": "mcp__x__late", "description": "Late", "input_schema": {"type": "object"}}
@@ -199,8 +196,8 @@ def test_an_endpoint_may_refuse_deferred_tools() -> None:
         "Tool reference 'mcp__x__late' not found in available tools",
         "messages.2.content.0.tool_result.content.0: Input tag 'tool_reference' found using 'type' does not match",
     ):
-        assert blamed_feature(detail, body) is Feature.DEFERRED_TOOLS
-    assert blamed_feature("defer_loading: Extra inputs are not permitted", build()) is None
+        assert find_blamed_feature(detail, body) is Feature.DEFERRED_TOOLS
+    assert find_blamed_feature("defer_loading: Extra inputs are not permitted", build()) is None
 
 
 @each_row(
@@ -235,3 +232,54 @@ def test_an_advisor_is_offered_by_known_models_with_its_beta(model: str, dropped
     body, named = build_body(request, CATALOG.get(model), dropped)
     assert named == betas
     assert body["tools"] == [own, *([advisor_tool("claude-opus-5-5")] if betas else [])]
+
+
+def test_the_order_of_keys_is_kept_and_the_bytes_are_the_same_every_time() -> None:
+    body = {"b": 1, "a": {"d": 1, "c": 2}, "messages": [{"role": "user", "content": "é"}]}
+    encoder = BodyEncoder()
+    assert encoder.encode(body) == '{"b":1,"a":{"d":1,"c":2},"messages":[{"role":"user","content":"é"}]}'.encode()
+    assert encoder.encode(body) == BodyEncoder().encode(body)
+
+
+def test_a_message_that_was_encoded_is_not_encoded_again() -> None:
+    """Messages are never changed once made; a change here shows that the second encoding came from memory."""
+    message = {"role": "user", "content": "first"}
+    encoder = BodyEncoder()
+    first = encoder.encode({"messages": [message]})
+    message["content"] = "second"
+    assert encoder.encode({"messages": [message]}) == first
+
+
+def test_tools_that_come_go_and_change_places_are_encoded_as_they_are() -> None:
+    one, two, three = ({"name": name} for name in ("one", "two", "three"))
+    encoder = BodyEncoder()
+    for tools in ([one, two], [one, two], [two, one], [one, two, three], [three], [], [one, one]):
+        assert encoder.encode({"tools": tools}) == to_bytes({"tools": tools})
+
+
+def test_memory_is_bounded_by_the_current_conversation() -> None:
+    encoder = BodyEncoder()
+    for number in range(1000):
+        encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
+    assert len(encoder._known) <= 68
+
+
+def test_nul_and_lone_surrogates_become_replacement_characters() -> None:
+    assert json.loads(to_bytes({"a": "x\x00y", "b": "\ud800", "c": "\\u0000"})) == {
+        "a": "x\ufffdy",
+        "b": "\ufffd",
+        "c": "\\u0000",
+    }
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=20),
+        st.recursive(st.text(max_size=20) | st.integers(), lambda inner: st.lists(inner, max_size=4), max_leaves=10),
+        max_size=6,
+    )
+)
+def test_encoding_and_decoding_gives_the_same_value(value: dict[str, object]) -> None:
+    expected = json.loads(json.dumps(value).replace("\\u0000", "\\ufffd"))
+    if "\\u0000" not in json.dumps(value):
+        assert json.loads(to_bytes(value)) == expected

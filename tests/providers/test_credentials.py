@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.config.credentials import StoredKey
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Failed, FailureKind, Finished, Request
 from agentcli.providers.credentials import KeyHelper, bound_to, resolve_credentials

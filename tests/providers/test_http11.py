@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.abort import AbortController
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import AbortController, cancel_and_wait
 from agentcli.providers.base import FailureKind, TransportFailure
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
@@ -278,7 +277,6 @@ async def test_a_header_that_cannot_be_sent_is_an_os_error_without_the_header(na
         ("http://127.0.0.1:1/a b", True, {}, False),
         ("http://127.0.0.1:1/a?key=1", True, {}, False),
         ("http://127.0.0.1:1/a#part", True, {}, False),
-        ("http://127.0.0.1:99999", True, {}, False),
         ("ftp://api.example", False, {}, False),
     ],
 )
@@ -286,7 +284,8 @@ def test_proxies_and_unusual_addresses_are_left_to_httpx2(
     url: str, is_local: bool, environ: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http11, "_authorities", lambda: ("file", None))
-    assert reaches(url, is_local=is_local, environ=environ) == expected
+    monkeypatch.setattr("os.environ", environ)
+    assert reaches(url, is_local=is_local) == expected
 
 
 @each_row(

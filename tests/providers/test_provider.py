@@ -1,13 +1,17 @@
+"""Requests with their retries, limits and fallbacks, stopped at every point."""
+
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.core.messages import Json, TextBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers.base import (
@@ -28,9 +32,10 @@ from agentcli.providers.base import (
     Thinking,
     Waiting,
 )
-from agentcli.providers.retry import RetryPolicy
-from agentcli.providers.script import ScriptedTransport
+from agentcli.providers.failures import retry_after_seconds
+from agentcli.providers.provider import RetryPolicy
 from tests.support.scripts import (
+    call,
     call_raw,
     call_with_id,
     event,
@@ -41,9 +46,9 @@ from tests.support.scripts import (
     provider_on,
     reply,
     say,
-    script,
     transport_for,
 )
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 USER = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -108,16 +113,6 @@ def test_raw_events_precede_parsed_ones_when_requested() -> None:
     assert [item.data["type"] for item in events if isinstance(item, Raw)][-1] == "message_stop"
 
 
-def test_overload_before_the_reply_is_retried_with_nothing_but_waiting() -> None:
-    events = play(provider_for(fails(529), fails(529), "hi"))
-    assert kinds(events)[:3] == ["Waiting", "Waiting", "Started"]
-    waits = [item for item in events if isinstance(item, Waiting)]
-    assert [(w.attempt, w.max_attempts, w.seconds, w.failure.kind) for w in waits] == [
-        (1, 10, 0.5, FailureKind.OVERLOADED),
-        (2, 10, 1.0, FailureKind.OVERLOADED),
-    ]
-
-
 def test_overloads_that_are_not_in_a_row_bring_no_fallback() -> None:
     events = play(provider_for(fails(529), fails(529), fails(500), fails(529), "hi"), ask(fallback_models=("sonnet",)))
     assert "FellBack" not in kinds(events)
@@ -138,12 +133,6 @@ def test_retries_end_after_ten_with_a_message() -> None:
     assert waits == [0.5, 1, 2, 4, 8, 16, 32, 32, 32, 32]
     assert ended(events).retryable
     assert "10 times" in ended(events).message
-
-
-def test_a_long_retry_after_is_reported_instead_of_waited_for() -> None:
-    events = play(provider_for(fails(429, headers={"retry-after": "300"})))
-    assert kinds(events) == ["Failed"]
-    assert "5 min" in ended(events).message
 
 
 def test_silence_is_reported_at_30_seconds_and_ends_an_attempt_at_90_at_most_three_times() -> None:
@@ -321,37 +310,6 @@ def test_the_fallback_model_answers_once_the_retries_of_the_first_are_used_up(
     assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * attempts + ["claude-sonnet-5-5"]
 
 
-def test_the_fallback_model_answers_after_stalls_before_the_first_byte() -> None:
-    class Stalling(ScriptedTransport):
-        async def events(self, body: Any, betas: Any, signal: Any) -> AsyncGenerator[Any, None]:
-            if body["model"] == "claude-opus-5-5":
-                self.requests.append(body)
-                await asyncio.Event().wait()
-            async for item in super().events(body, betas, signal):
-                yield item
-
-    transport = Stalling(script("hi"))
-    events = play(provider_on(transport, RetryPolicy(max_stalls=1)), ask(fallback_models=("sonnet",)))
-    assert [kind for kind in kinds(events) if kind in ("Waiting", "FellBack", "Finished")] == [
-        *("Waiting", "FellBack", "Finished")
-    ]
-    assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * 2 + ["claude-sonnet-5-5"]
-
-
-def test_a_model_without_retries_left_has_a_cooldown() -> None:
-    transport = transport_for(fails(500, repeat=3), "hi", "again")
-    provider = provider_on(transport, RetryPolicy(max_retries=2))
-
-    async def main() -> list[str]:
-        for _prompt in range(2):
-            async with aclosing(provider.stream(ask(fallback_models=("sonnet",)), AbortController().signal)) as events:
-                last = [item async for item in events][-1]
-                assert isinstance(last, Finished)
-        return [body["model"] for body in transport.requests]
-
-    assert run_virtual(main) == ["claude-opus-5-5"] * 3 + ["claude-sonnet-5-5"] * 2
-
-
 def test_a_lost_connection_is_not_tried_again_on_the_fallback_model() -> None:
     transport = transport_for(reply(fault("reset"), repeat=3), "never")
     events = play(provider_on(transport, RetryPolicy(max_retries=2)), ask(fallback_models=("sonnet",)))
@@ -389,3 +347,122 @@ def test_input_that_leaves_hardly_any_room_is_too_long(input: int) -> None:
 def test_an_endpoint_that_also_refuses_the_lowered_output_is_given_up() -> None:
     transport = transport_for(fails(400, OVER_CONTEXT, repeat=True))
     assert kinds(play(provider_on(transport), ask(max_tokens=21_333))) == ["Dropped", "Failed"]
+
+
+REQUEST = Request("claude-opus-5-5", ({"role": "user", "content": "hi"},), fallback_models=("haiku",))
+STORY = (
+    fails(529),
+    reply("half", fault("drop")),
+    fails(400, "thinking: Extra inputs are not permitted"),
+    reply(pause(40), say("whole", chunk=2), event({"type": "ping"}), call("Read", file_path="x")),
+)
+
+
+def _whole() -> int:
+    async def main() -> int:
+        return len([item async for item in provider_for(*STORY).stream(REQUEST, AbortController().signal)])
+
+    return run_virtual(main)
+
+
+@each_row("turns", range(60))
+def test_an_abort_after_any_number_of_loop_turns_ends_the_stream_once(turns: int) -> None:
+    async def main() -> list[ModelEvent]:
+        controller = AbortController()
+
+        async def abort_later() -> None:
+            for _turn in range(turns):
+                await asyncio.sleep(0)
+            controller.abort()
+
+        later = asyncio.create_task(abort_later())
+        seen = [item async for item in provider_for(*STORY).stream(REQUEST, controller.signal)]
+        await later
+        return seen
+
+    events = run_virtual(main)
+    ends = [item for item in events if isinstance(item, Finished | Failed)]
+    assert ends == [events[-1]]
+    if isinstance(events[-1], Failed):
+        assert events[-1].failure.kind is FailureKind.ABORTED
+
+
+def test_closing_after_any_event_leaves_nothing_behind() -> None:
+    async def main(stop: int) -> None:
+        async with aclosing(provider_for(*STORY).stream(REQUEST, AbortController().signal)) as events:
+            for _number in range(stop):
+                await anext(events)
+
+    for stop in range(_whole() + 1):
+        run_virtual(main(stop))
+
+
+@each_row("turns", range(0, 60, 3))
+async def test_cancelling_the_consumer_at_any_point_leaves_nothing_behind(turns: int) -> None:
+    async def consume() -> None:
+        async with aclosing(provider_for(*STORY).stream(REQUEST, AbortController().signal)) as events:
+            async for _item in events:
+                await asyncio.sleep(0)
+
+    task = asyncio.create_task(consume())
+    for _turn in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() or task.done()
+
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+chances = st.floats(0, 1, exclude_max=True)
+
+
+@given(st.integers(1, 100), chances)
+def test_backoff_is_spread_by_a_quarter_at_most(retry: int, chance: float) -> None:
+    middle = RetryPolicy().backoff(retry, 0.5)
+    assert 0.75 * middle <= RetryPolicy().backoff(retry, chance) <= 1.25 * middle
+
+
+@given(st.floats(0.001, 60), chances)
+def test_a_wait_is_never_shorter_than_the_server_requests(asked: float, chance: float) -> None:
+    wait = RetryPolicy().wait(1, asked, chance)
+    assert wait is not None
+    assert asked <= wait <= asked + 1
+
+
+@each_row(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e400"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9),
+        ({"retry-after": "Mon, 16 Nov 2026 12:00:30 GMT"}, 30),
+        ({"retry-after": "Mon, 16 Nov 2026 11:00:00 GMT"}, 0),
+        ({"retry-after": "Mon, 16 Nov 2026 12:00:30 GMT", "date": "Mon, 16 Nov 2026 12:00:10 GMT"}, 20),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_seconds(headers, NOW) == seconds
+
+
+def test_an_overloaded_model_has_a_cooldown_after_a_fallback() -> None:
+    async def main() -> list[list[str]]:
+        seen = []
+        for wait in (0, 100, 300):
+            await asyncio.sleep(wait)
+            stream = provider.stream(ask(fallback_models=("haiku",)), AbortController().signal)
+            events = [type(event).__name__ async for event in stream]
+            seen.append([kind for kind in events if kind in ("Waiting", "FellBack")])
+        return seen
+
+    transport = transport_for(fails(529, repeat=3), "a", "b", "back")
+    provider = provider_on(transport)
+    assert run_virtual(main) == [["Waiting", "Waiting", "FellBack"], [], []]
+    models = [body["model"] for body in transport.requests]
+    assert models == ["claude-opus-5-5"] * 3 + ["claude-haiku-5-5"] * 2 + ["claude-opus-5-5"]

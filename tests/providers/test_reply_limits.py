@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from agentcli.core.files.bounded_read import DEEPEST_INPUT
+from agentcli.core.files.access import MAX_INPUT_DEPTH
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.providers import accumulate
@@ -28,7 +28,7 @@ def _start(index: int, block: Json) -> Json:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-@pytest.mark.parametrize("levels", [DEEPEST_INPUT + 1, 600, 50_000])
+@pytest.mark.parametrize("levels", [MAX_INPUT_DEPTH + 1, 600, 50_000])
 def test_input_nested_too_deeply_is_no_input(levels: int) -> None:
     assert parse_input(_nested(levels)) == ({}, _nested(levels))
 
@@ -40,14 +40,14 @@ def test_input_with_a_number_that_cannot_be_sent_back_is_no_input(number: str) -
 
 
 def test_input_at_the_limit_is_accepted() -> None:
-    value, invalid = parse_input(_nested(DEEPEST_INPUT))
+    value, invalid = parse_input(_nested(MAX_INPUT_DEPTH))
     assert invalid is None
-    assert json.dumps(value, separators=(",", ":")) == _nested(DEEPEST_INPUT)
+    assert json.dumps(value, separators=(",", ":")) == _nested(MAX_INPUT_DEPTH)
 
 
 def test_a_call_whose_input_comes_with_its_start_has_the_same_limit() -> None:
     reply = _started()
-    block = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": json.loads(_nested(DEEPEST_INPUT + 1))}
+    block = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": json.loads(_nested(MAX_INPUT_DEPTH + 1))}
     list(reply.feed(_start(0, block)))
     (closed,) = reply.feed({"type": "content_block_stop", "index": 0})
     assert isinstance(closed, Closed)

@@ -1,11 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
-import urllib.request
-from pathlib import Path
-
 import pytest
 
 from agentcli.core.errors import UsageError
@@ -55,25 +49,3 @@ def test_the_system_prompt_can_be_matched_too() -> None:
 def test_a_mistake_in_a_script_is_named_with_its_place(data: object, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         Script.parse(data)  # type: ignore[arg-type]
-
-
-@pytest.mark.anyio
-async def test_the_loopback_server_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    script, port_file = tmp_path / "script.json", tmp_path / "port"
-    script.write_text(json.dumps({"version": 1, "replies": ["hi"]}))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.server", str(script), "--port-file", str(port_file)
-    )
-    try:
-        async with asyncio.timeout(20):
-            while not port_file.exists():
-                await asyncio.sleep(0.01)
-        body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}).encode()
-        headers = {"content-type": "application/json", "anthropic-version": "1"}
-        request = urllib.request.Request(f"http://127.0.0.1:{port_file.read_text()}/v1/messages", body, headers)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        answer = await asyncio.to_thread(lambda: opener.open(request, timeout=10).read())
-        assert b"message_stop" in answer
-    finally:
-        process.kill()
-        await process.wait()

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from agentcli.core.abort import AbortController
-from agentcli.core.aio import in_daemon_thread
+from agentcli.core.aio import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.transports import sdk
 from agentcli.providers.transports.sdk import Platform, SdkTransport
@@ -43,15 +42,6 @@ async def test_a_platform_without_its_settings_reports_what_is_missing(monkeypat
     for name in ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     assert "ANTHROPIC_FOUNDRY_API_KEY" in (await refusal("foundry")).failure.message
-
-
-async def test_an_error_in_the_thread_is_raised_where_it_is_awaited() -> None:
-    def fail() -> None:
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        await in_daemon_thread(fail)
-    assert await in_daemon_thread(lambda: 3) == 3
 
 
 async def test_two_first_requests_share_one_client(monkeypatch: pytest.MonkeyPatch) -> None:

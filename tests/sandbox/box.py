@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.core.processes.installation import installation_paths
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.linux.probe import Ability, probe

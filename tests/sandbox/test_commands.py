@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.aio import AbortController, AbortReason
 from agentcli.core.permission import Grant
 from agentcli.core.processes.launch import Launcher
 from agentcli.tools.base import Output

@@ -99,14 +99,9 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box
     (folder / "a.txt").write_text(SECRET)
     covered = box.with_rules(denied_files=lambda: (denied, folder))
     commands = (
-        "cat .env secrets/a.txt",
-        "cat < .env",
-        "grep -r secret .",
-        "mv .env x; cat x",
-        "cp -r . ../copy; cp -r . c; cat c/.env",
-        "git init -q r; cd r; git add ../.env; git show :.env",
-        "umount .env; cat .env",
-        "rm -f .env; cat .env",
+        *("cat .env secrets/a.txt", "cat < .env", "grep -r secret .", "mv .env x; cat x"),
+        *("cp -r . ../copy; cp -r . c; cat c/.env", "git init -q r; cd r; git add ../.env; git show :.env"),
+        *("umount .env; cat .env", "rm -f .env; cat .env"),
     )
     done = await covered.run_each(commands)
     assert [command for command, output in done.items() if SECRET in output.content] == []
@@ -120,14 +115,8 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box
     "paths",
     [
         (
-            ".agentcli/settings.json",
-            ".claude/settings.json",
-            ".mcp.json",
-            ".envrc",
-            ".vscode/tasks.json",
-            ".idea/workspace.xml",
-            ".husky/pre-commit",
-            ".git/config",
+            *(".agentcli/settings.json", ".claude/settings.json", ".mcp.json", ".envrc", ".vscode/tasks.json"),
+            *(".idea/workspace.xml", ".husky/pre-commit", ".git/config"),
         ),
         (".git/hooks/post-checkout",),
     ],
@@ -207,9 +196,7 @@ async def test_a_write_through_a_planted_link_asks_about_its_target(box: Box) ->
 @pytest.mark.parametrize(
     "detach",
     [
-        "sleep 300 &",
-        "nohup sleep 300 >/dev/null 2>&1 &",
-        "setsid sleep 300 >/dev/null 2>&1 </dev/null &",
+        *("sleep 300 &", "nohup sleep 300 >/dev/null 2>&1 &", "setsid sleep 300 >/dev/null 2>&1 </dev/null &"),
         "(setsid sh -c '(sleep 300 >/dev/null 2>&1 &) &' &)",
         "setsid env -i sh -c 'trap \"\" TERM HUP; sleep 300' >/dev/null 2>&1 &",
     ],

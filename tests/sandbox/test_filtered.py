@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.filtered_files import (
-    FilteredCopies,
-    filtered_git,
-    filtered_json,
-    filtered_lines,
-    filtered_xml,
-)
+from agentcli.sandbox.filtered_files import FilteredCopies, filter_git, filter_json, filter_lines, filter_xml
 from agentcli.sandbox.plan import find_masks
 from tests.sandbox.box import SECRET, Box
 from tests.support.tables import each_row
@@ -30,12 +24,10 @@ email=me@example.org
 
 
 def test_npm_keeps_its_registry_and_loses_its_tokens() -> None:
-    text = filtered_lines(NPMRC)
+    text = filter_lines(NPMRC)
     assert text is not None
     assert text.splitlines() == [
-        "registry=https://npm.example/",
-        "always-auth=true",
-        "proxy=http://proxy.example:3128",
+        *("registry=https://npm.example/", "always-auth=true", "proxy=http://proxy.example:3128"),
         "email=me@example.org",
     ]
 
@@ -66,11 +58,11 @@ def test_npm_keeps_its_registry_and_loses_its_tokens() -> None:
     ],
 )
 def test_entries_with_secrets_are_removed_and_others_stay(text: str, kept: str) -> None:
-    assert filtered_lines(text) == kept
+    assert filter_lines(text) == kept
 
 
 def test_git_keeps_name_and_aliases_and_loses_headers_helpers_and_addresses_with_tokens() -> None:
-    text = filtered_git(
+    text = filter_git(
         "[user]\n\tname = Me\n\temail = me@example.org\n\tsigningkey = ABCDEF01\n[alias]\n\tst = status\n"
         '[http "https://x.example"]\n\textraheader = Authorization: Basic QWxhZGRpbjpvcGVu\n'
         '[url "https://me:tok@git.example/"]\n\tinsteadOf = gh:\n'
@@ -86,7 +78,7 @@ def test_git_keeps_name_and_aliases_and_loses_headers_helpers_and_addresses_with
 
 
 def test_docker_keeps_its_settings_and_loses_its_logins() -> None:
-    text = filtered_json(
+    text = filter_json(
         json.dumps(
             {
                 "auths": {"r.example": {"auth": "YWxhZGRpbg=="}},
@@ -107,27 +99,27 @@ def test_docker_keeps_its_settings_and_loses_its_logins() -> None:
 
 
 def test_xml_loses_its_accounts_and_invalid_xml_is_hidden() -> None:
-    text = filtered_xml(
+    text = filter_xml(
         "<settings><mirrors><mirror><url>https://u:p@x.example</url></mirror></mirrors>"
         "<!-- <password>old</password> --><servers><server><password>x</password></server></servers></settings>"
     )
     assert text == "<settings><mirrors><mirror><url>https://x.example</url></mirror></mirrors></settings>"
-    assert filtered_xml("no xml") is None
-    assert filtered_xml('<!DOCTYPE x [<!ENTITY p "x">]><settings/>') is None
+    assert filter_xml("no xml") is None
+    assert filter_xml('<!DOCTYPE x [<!ENTITY p "x">]><settings/>') is None
 
 
 def test_a_file_without_secrets_is_shown_unchanged_and_a_link_is_hidden(tmp_path: Path) -> None:
     copies = FilteredCopies(tmp_path / "copies")
     plain = tmp_path / "plain"
     plain.write_text("registry=https://npm.example/\n")
-    assert copies.copy_of(plain, filtered_lines) == plain
+    assert copies.copy_of(plain, filter_lines) == plain
     plain.write_text("_auth=x\n")
-    copy = copies.copy_of(plain, filtered_lines)
+    copy = copies.copy_of(plain, filter_lines)
     assert copy is not None
     assert copy != plain
     assert copy.read_text() == "\n"
     (tmp_path / "link").symlink_to(plain)
-    assert copies.copy_of(tmp_path / "link", filtered_lines) is None
+    assert copies.copy_of(tmp_path / "link", filter_lines) is None
 
 
 @pytest.mark.anyio
@@ -157,7 +149,7 @@ def test_a_file_with_two_names_is_filtered_as_the_later_one_in_the_table(box: Bo
     file = box.home / "shared"
     file.write_text(SECRET)
     (box.home / ".npmrc").symlink_to(file)
-    assert find_masks(box.rules).filters == {file: filtered_lines}
+    assert find_masks(box.rules).filters == {file: filter_lines}
     (box.home / ".config" / "hub.yml").symlink_to(file)
     masks = find_masks(box.rules)
     assert masks.filters == {}

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox.grant_effects import PORT, forwarded, proxy_variables
-from agentcli.sandbox.host_proxy import HostProxy, host_matches
+from agentcli.sandbox.host_proxy import PORT, HostProxy, forwarded, host_matches, proxy_variables
 from agentcli.sandbox.plan import Upstream
 from tests.sandbox.box import ability_or_skip
 from tests.support.tables import each_row

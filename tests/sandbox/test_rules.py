@@ -12,7 +12,7 @@ import pytest
 from agentcli.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.sandbox.plan import SandboxRules, find_masks
 from agentcli.sandbox.quarantine.protected import FILES, FOLDERS, protection, uses_git
-from agentcli.sandbox.secrets import closed_at_home
+from agentcli.sandbox.secrets import list_closed_at_home
 from agentcli.shell import restricted_files
 from agentcli.shell.paths import is_protected
 from agentcli.shell.restricted_files import DeniedFiles
@@ -76,8 +76,8 @@ def test_a_link_to_a_toolchain_or_to_the_system_closes_neither(home: Path) -> No
 def test_a_project_in_a_closed_folder_is_open(home: Path) -> None:
     project = home / ".dotfiles" / "project"
     project.mkdir(parents=True)
-    assert str(home / ".dotfiles") in closed_at_home(str(home))
-    assert str(home / ".dotfiles") not in closed_at_home(str(home), [project])
+    assert str(home / ".dotfiles") in list_closed_at_home(str(home))
+    assert str(home / ".dotfiles") not in list_closed_at_home(str(home), [project])
 
 
 def test_a_secret_that_is_new_is_covered(home: Path) -> None:
@@ -251,12 +251,9 @@ def test_a_refusal_is_explained_with_the_way_to_allow_it(output: str, expected: 
 @pytest.mark.parametrize(
     "output",
     [
-        "AssertionError: 1 != 2",
-        "cat: missing: No such file or directory",
-        "cat: /root/x: Permission denied",
+        *("AssertionError: 1 != 2", "cat: missing: No such file or directory", "cat: /root/x: Permission denied"),
         "cp: -r not specified; omitting directory: src: Is a directory",
-        "rm: cannot remove 'build': Device or resource busy",
-        "",
+        *("rm: cannot remove 'build': Device or resource busy", ""),
     ],
 )
 def test_other_failures_are_not_blamed_on_the_sandbox(output: str) -> None:

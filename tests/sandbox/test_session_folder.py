@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.core.processes import exit_cleanup
 from agentcli.core.processes.installation import package_root
-from agentcli.sandbox.session_folder import SessionFolder, remove_leftovers
+from agentcli.sandbox.session_folder import SessionFolder, TempFolder, UnsandboxedLauncher, remove_leftovers
 from tests.sandbox.box import Box
 
 KILLED = """
@@ -87,6 +87,28 @@ def test_files_that_commands_made_hard_to_remove_are_removed(tmp_path: Path) -> 
     folder.remove()
     assert not folder.path.exists()
     assert (outside / "kept").exists()
+
+
+def test_a_folder_without_its_temp_folder_is_removed_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = Path.mkdir, list[Path]()
+
+    def fail(folder: Path, mode: int = 0o777) -> None:
+        made.append(folder)
+        raise OSError(28, f"No space left on device ({mode:o})")
+
+    launcher, temp = UnsandboxedLauncher(tmp_path), TempFolder(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", fail)
+    assert [launcher.temp_folder for _command in range(3)] == [None, None, None]
+    assert len(made) == 1
+    with pytest.raises(OSError, match="No space left"):
+        temp.path  # noqa: B018 - making it fails
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(Path, "mkdir", make)
+    assert launcher.temp_folder is None
+    assert temp.path.is_dir()
+    temp.close()
 
 
 def test_clean_up_runs_once_and_survives_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

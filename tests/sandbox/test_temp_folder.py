@@ -14,8 +14,8 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.write import Write
-from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
+from agentcli.tools.search.ripgrep import Glob
 from tests.sandbox.box import Box, ability_or_skip
 from tests.support.outside_temp import folder_outside_temp
 from tests.tools.running import run, text_of

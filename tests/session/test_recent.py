@@ -116,7 +116,7 @@ def test_damaged_lines_change_no_message(tmp_path_factory: pytest.TempPathFactor
             (
                 b"",
                 line + line,
-                line[: chance.randrange(len(line))] + b"\n",
+                line[: chance.randrange(len(line) + 1)] + b"\n",
                 line.replace(b'"', b"", 9),
                 b"\0" * 9 + line,
             )
@@ -134,14 +134,14 @@ def test_a_long_session_is_not_read_whole(tmp_path: Path) -> None:
     assert part.unread > 0
 
 
-def test_lines_of_other_programs_make_it_read_whole(tmp_path: Path) -> None:
+def test_lines_of_other_programs_are_counted_as_unreadable(tmp_path: Path) -> None:
     path = write(tmp_path, compacted_conversation(3))
     lines = path.read_bytes().splitlines(keepends=True)
     other = b'{"uuid":"other-1","type":"user","message":{"role":"user","content":"From elsewhere"}}\n'
     path.write_bytes(b"".join((lines[0], other, *lines[1:])))
     loaded = load_recent(path)
-    assert loaded.earlier is None
-    assert loaded == load_session(path)
+    assert part_of(loaded).skipped == 1
+    assert_is_the_same(loaded, load_session(path))
 
 
 def test_the_cut_is_where_no_agent_runs(tmp_path: Path) -> None:
@@ -160,6 +160,20 @@ def test_the_cut_is_where_no_agent_runs(tmp_path: Path) -> None:
     cut = part_of(load_recent(path)).cuts[-1]
     assert b'"text":"Two"' in path.read_bytes()[cut:]
     assert b'"text":"One"' not in path.read_bytes()[cut:]
+
+
+def test_lines_are_not_held_for_an_agent_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_messages, "_MAX_WAITING", 2_000)
+    made = conversation(3)
+    made.submission()
+    started = ev.AgentStarted(agent="a", tool_use_id="t1", model="model-a", name="explore", description="Look")
+    made.events.append(started)
+    for _submission in range(4):
+        made.submission()
+    compact(made)
+    made.end()
+    path = write(tmp_path, made)
+    assert_is_the_same(load_recent(path), load_session(path))
 
 
 def test_changes_of_rights_in_the_earlier_part_are_known(tmp_path: Path) -> None:

@@ -31,10 +31,20 @@ from agentcli.core.events import (
 )
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.session import journal
-from agentcli.session.base import SessionBusy, SessionExists, SessionTooNew, Store, make_private_dir, project_key
+from agentcli.session.base import (
+    NOT_KEPT,
+    TEXT_LIMIT,
+    SessionBusy,
+    SessionExists,
+    SessionTooNew,
+    Store,
+    decode_line,
+    encode_line,
+    make_private_dir,
+    project_key,
+)
 from agentcli.session.find import describe_session
-from agentcli.session.history import NOT_KEPT, TEXT_LIMIT
-from agentcli.session.load import UNFINISHED, LoadedSession, load_session, read_records
+from agentcli.session.load import UNFINISHED, LoadedSession, load_end_of_history, load_session, read_records
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
 from tests.support.agent_events import agent_end, agent_start, agent_work
@@ -530,3 +540,19 @@ def test_the_user_context_comes_back_as_it_was_also_in_a_fork(tmp_path: Path) ->
     fork, forked = SessionStore.fork(workplace(tmp_path), file_of(store), OTHER_ID)
     fork.close()
     assert forked.user_contexts == load_session(file_of(fork)).user_contexts == contexts
+
+
+@pytest.mark.parametrize("levels", [101, 600, 100_000])
+def test_a_line_nested_too_deeply_is_skipped_and_counted_and_the_rest_loads(tmp_path: Path, levels: int) -> None:
+    path = saved(tmp_path, prompt("first"))
+    nested = '{"type":"user","uuid":"x","message":' + "[" * levels + "]" * levels + "}\n"
+    path.write_text(path.read_text() + nested)
+    loaded = load_session(path)
+    assert [message.id for message in loaded.messages] == ["prompt-1"]
+    assert loaded.skipped == 1
+    assert load_end_of_history(path) == loaded.history
+
+
+def test_a_line_with_a_number_that_no_request_can_hold_is_junk() -> None:
+    assert decode_line(b'{"a": 1e999}') is None
+    assert decode_line(encode_line({"a": 1e300})) == json.loads('{"a": 1e300}')

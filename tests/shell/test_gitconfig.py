@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.shell import git_config
 from agentcli.shell.git_config import hooks_folders, runs_programs
 
 
@@ -36,19 +37,10 @@ def test_a_plain_repository_runs_nothing(repository: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "setting",
     [
-        "core.fsmonitor=./evil",
-        "core.hooksPath=hooks",
-        "diff.external=./evil",
-        "diff.py.textconv=./evil",
-        "filter.x.clean=./evil",
-        "filter.x.process=./evil",
-        "core.sshCommand=./evil",
-        "include.path=../evil.config",
-        "includeIf.gitdir:/x.path=../evil",
-        "gpg.program=./evil",
-        "credential.helper=./evil",
-        "core.worktree=/",
-        "pager.log=./evil",
+        *("core.fsmonitor=./evil", "core.hooksPath=hooks", "diff.external=./evil", "diff.py.textconv=./evil"),
+        *("filter.x.clean=./evil", "filter.x.process=./evil", "core.sshCommand=./evil"),
+        *("include.path=../evil.config", "includeIf.gitdir:/x.path=../evil", "gpg.program=./evil"),
+        *("credential.helper=./evil", "core.worktree=/", "pager.log=./evil"),
     ],
 )
 def test_a_setting_that_names_a_program_is_found(repository: Path, setting: str) -> None:
@@ -108,6 +100,45 @@ def test_a_changed_configuration_is_read_again(repository: Path) -> None:
     assert runs_programs(repository) is not None
     configure(repository, "core.fsmonitor=false")
     assert runs_programs(repository) is None
+
+
+def test_an_unchanged_repository_is_judged_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "below").mkdir()
+    found = [runs_programs(folder) for folder in (repository, repository / "below")]
+    with monkeypatch.context() as patch:
+        for name in ("run_git", "read_bounded", "read_regular", "list_settings", "first_dangerous"):
+            patch.setattr(git_config, name, lambda *_, name=name: pytest.fail(f"called {name}"))
+        assert [runs_programs(folder) for folder in (repository, repository / "below")] == found == [None, None]
+    (repository / ".git" / "index").write_bytes(b"link")
+    assert "submodules" in (runs_programs(repository) or "")
+    inner = repository / "below" / ".git"
+    subprocess.run(["git", "init", "-q", str(inner.parent)], check=True)
+    configure(inner.parent, "core.fsmonitor=./evil")
+    assert runs_programs(inner.parent) == "its configuration sets core.fsmonitor"
+
+
+def test_a_work_tree_that_no_longer_points_back_is_judged_again(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    subprocess.run(["git", "init", "-q", "--separate-git-dir", str(tmp_path / "store"), str(tree)], check=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".git").write_text(f"gitdir: {tmp_path}/store\n")
+    configure(tree, f"core.worktree={tmp_path}/other")
+    assert runs_programs(tree) is None
+    (tmp_path / "other" / ".git").unlink()
+    assert "core.worktree" in (runs_programs(tree) or "")
+
+
+def test_a_repository_that_git_no_longer_accepts_is_judged_again(repository: Path, tmp_path: Path) -> None:
+    configure(repository, "core.fsmonitor=./evil")
+    store, inner = tmp_path / "store", repository / "sub" / ".git"
+    subprocess.run(["git", "init", "-q", "--bare", str(store)], check=True)
+    subprocess.run(["git", "-C", str(store), "config", "--unset", "core.bare"], check=True)
+    inner.mkdir(parents=True)
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    (inner / "commondir").write_text(str(store))
+    assert runs_programs(inner.parent) is None
+    (store / "objects").rename(tmp_path / "objects")
+    assert runs_programs(inner.parent) == "its configuration sets core.fsmonitor"
 
 
 def test_nothing_in_the_repository_is_run_or_waited_for(repository: Path, tmp_path: Path) -> None:

@@ -7,41 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import json
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import unquote, urlencode
 
 import httpx2
 
-from agentcli.core.aio import cancel_and_wait
+from tests.support.http_server import HttpServer, Request, head, read_request
 
 AS_METADATA = "/.well-known/oauth-authorization-server"
 OIDC_METADATA = "/.well-known/openid-configuration"
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
-
-
-@dataclass
-class Request:
-    method: str
-    target: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def path(self) -> str:
-        return self.target.partition("?")[0]
-
-    @property
-    def query(self) -> dict[str, str]:
-        return dict(parse_qsl(urlsplit(self.target).query))
-
-    @property
-    def form(self) -> dict[str, str]:
-        return dict(parse_qsl(self.body.decode()))
 
 
 @dataclass
@@ -52,67 +31,24 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class _HttpServer:
+class _AnswersEach(HttpServer):
     def __init__(self) -> None:
         self.requests: list[Request] = []
-        self._open: set[asyncio.Task[None]] = set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        self._server.close()
-        await cancel_and_wait(set(self._open))
-        await self._server.wait_closed()
 
     async def answer(self, request: Request) -> Answer:
         raise NotImplementedError
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name("fixture: connection")
-        self._open.add(task)
-        try:
-            await self._respond(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            self._open.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
-
-    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        first, *lines = head.strip().split("\r\n")
-        method, target, _version = first.split()
-        headers = {name.lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        request = Request(method, target, headers, body)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await read_request(reader)
         self.requests.append(request)
         answer = await self.answer(request)
         content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        sent = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(content)),
-            "Connection": "close",
-            **answer.headers,
-        }
-        lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in sent.items())]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+        sent = {"content-type": "application/json", "content-length": str(len(content)), "connection": "close"}
+        writer.write(head(answer.status, **sent, **answer.headers) + content)
         await writer.drain()
 
 
-class AuthorizationServer(_HttpServer):
+class AuthorizationServer(_AnswersEach):
     """Signs everybody in at once; `browse` is the browser."""
 
     def __init__(self, issuer_path: str = "") -> None:
@@ -237,7 +173,7 @@ class AuthorizationServer(_HttpServer):
         return kind == "Basic" and (unquote(name), unquote(secret)) == wanted
 
 
-class ProtectedServer(_HttpServer):
+class ProtectedServer(_AnswersEach):
     """An MCP server with the tools `read` and `write`, for holders of a token."""
 
     def __init__(self, authorization: AuthorizationServer) -> None:

@@ -21,7 +21,7 @@ from tests.support.server import LoopbackServer, Manners
 
 Json = dict[str, Any]
 LOOKBACK = 20
-LEAST_TOKENS = 1_024
+MIN_TOKENS = 1_024
 TTL = 300.0
 _CHARACTERS_PER_TOKEN = 4
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -53,7 +53,7 @@ class Reading:
 class PromptCache:
     clock: Callable[[], float] = time.monotonic
     ttl: float = TTL
-    least: int = LEAST_TOKENS
+    least: int = MIN_TOKENS
     readings: list[Reading] = field(default_factory=list)
     _entries: dict[bytes, float] = field(default_factory=dict)
 

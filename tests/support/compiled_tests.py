@@ -22,7 +22,7 @@ from _pytest.assertion import rewrite
 
 _FEW = 40
 """Modules that are left to the process that collects them."""
-_MOST_HELPERS = 8
+_MAX_HELPERS = 8
 
 
 def compile_in_parallel(repository: Path) -> None:
@@ -31,7 +31,7 @@ def compile_in_parallel(repository: Path) -> None:
         return
     paths += sorted(path for path in repository.glob("agentcli/**/*.py"))
     paths += sorted(path for path in repository.glob("tests/**/*.py") if not _is_rewritten(path))
-    count = min(os.cpu_count() or 1, _MOST_HELPERS)
+    count = min(os.cpu_count() or 1, _MAX_HELPERS)
     helpers = [
         # A module that cannot be compiled is reported when it is collected.
         subprocess.Popen(

@@ -14,7 +14,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning
 from agentcli.agent.session import Resumed, Session
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
@@ -144,8 +144,6 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
     profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
     store = rest.pop("store", None) or Store("session")
     bounds, tuning = rest.pop("bounds", Bounds()), rest.pop("tuning", Tuning())
-    if (extensions := rest.pop("extensions", None)) is not None:
-        rest |= {each.name: getattr(extensions, each.name) for each in fields(extensions)}
     resumed = {name: rest.pop(name) for name in [each.name for each in fields(Resumed)] if name in rest}
     session = Session(
         provider=provider_on(transport, rest.pop("policy", None), rest.pop("timeouts", None), catalog),

@@ -78,10 +78,10 @@ _LIBRARIES = [
 ]
 _PACKAGE = "agentcli"
 _REPOSITORY = Path(__file__).parents[2]
-_LARGEST_REQUEST = 1 << 20
+_MAX_REQUEST = 1 << 20
 _THREADS_SECONDS = 5.0
 _CONNECT_SECONDS = 10.0
-_MOST_WORKERS = 64
+_MAX_WORKERS = 64
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
 TYPING_PAUSE = 0.1
 """Seconds without a key before a dialog of a forked app takes a key as an answer."""
@@ -194,7 +194,7 @@ def connect_or_start(run: str) -> socket.socket:
                 if error.errno != errno.EADDRINUSE:
                     raise
             else:
-                listener.listen(_MOST_WORKERS)
+                listener.listen(_MAX_WORKERS)
                 _start(listener)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -359,7 +359,7 @@ def serve(listener: socket.socket) -> dict[str, Any] | None:
             clients.add(listener.accept()[0])
         for client in clients & set(ready):
             try:
-                data, fds, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
+                data, fds, _, _ = socket.recv_fds(client, _MAX_REQUEST, 3)
             except ConnectionResetError:
                 data, fds = b"", []
             if not data:
@@ -421,7 +421,7 @@ async def _use_app_once() -> None:
     import tempfile
 
     from agentcli.assemble import Options
-    from agentcli.interactive.drafts.draft import Draft
+    from agentcli.interactive.drafts import Draft
     from agentcli.tui.app import AgentApp
     from agentcli.tui.start import Start
     from agentcli.tui.startup.preferences import load_preferences

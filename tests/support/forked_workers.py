@@ -34,7 +34,7 @@ sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from {__name__} import collect
 collect()
 """
-_MOST_WORKERS = 64
+_MAX_WORKERS = 64
 _FEW_TESTS = 1_000
 """Tests that hardly use all of the modules that are imported late."""
 
@@ -51,7 +51,7 @@ def start(config: pytest.Config, specs: Sequence[Any]) -> None:
     arguments = map(str, config.invocation_params.args)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0{address}")
-        listener.listen(_MOST_WORKERS)
+        listener.listen(_MAX_WORKERS)
         number = listener.fileno()
         subprocess.run(
             [sys.executable, "-c", _COLLECT, str(number), *arguments],

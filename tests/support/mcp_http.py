@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from typing import Any, Self
+from typing import Any
 
-from agentcli.core.aio import cancel_and_wait
+from tests.support.http_server import HttpServer, head, read_request
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
-class McpHttpServer:
+class McpHttpServer(HttpServer):
     def __init__(self, *, streams: bool = False, is_modern: bool = False) -> None:
         """`streams`: answers are event streams. `is_modern`: it speaks the stateless protocol."""
         self.streams = streams
@@ -28,30 +27,13 @@ class McpHttpServer:
         """Methods with their HTTP headers."""
         self.body = b""
         """In place of the next answer to a call."""
+        self.event_end = b"\n\n"
+        """What follows the data of an answer that is an event stream."""
         self._channels: list[tuple[asyncio.StreamWriter, dict[str, Any]]] = []
         """Open event streams, and what their notifications carry."""
-        self._open: set[asyncio.Task[None]] = set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def __aenter__(self) -> Self:
-        await self.listen()
-        return self
-
-    async def listen(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port, limit=1 << 20)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.vanish()
 
     async def vanish(self) -> None:
-        """Close all connections."""
-        self._server.close()
-        await cancel_and_wait(set(self._open))
-        await self._server.wait_closed()
+        await super().vanish()
         self._channels.clear()
 
     def change(self, *tools: str) -> None:
@@ -60,32 +42,18 @@ class McpHttpServer:
             params = {"params": carried} if carried else {}
             _write_event(writer, {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", **params})
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name("fixture: MCP connection")
-        self._open.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while await self._serve(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        except asyncio.CancelledError:
-            writer.transport.abort()
         finally:
-            self._open.discard(task)
             self._channels = [each for each in self._channels if each[0] is not writer]
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request; whether another may follow."""
-        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-        method, path, _version = first.split()
-        headers = {name.lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        message = json.loads(body) if body else {"method": f"{method} {path}"}
+        request = await read_request(reader)
+        method, path, headers = request.method, request.target, request.headers
+        message = json.loads(request.body) if request.body else {"method": f"{method} {path}"}
         asked = message.get("method", "answer")
         self.received.append((asked, headers))
         if asked in self.refusals:
@@ -136,7 +104,7 @@ class McpHttpServer:
             return True
         if self.streams:
             _start_events(writer)
-            _write_event(writer, answer)
+            _write_event(writer, answer, self.event_end)
             return False
         body = json.dumps(answer).encode()
         if message["method"] == "tools/call" and self.body:
@@ -164,14 +132,12 @@ class McpHttpServer:
 
 
 def _write(writer: asyncio.StreamWriter, status: int, body: bytes, **headers: str) -> None:
-    lines = [f"HTTP/1.1 {status} Status", f"content-length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    writer.write(head(status, **headers, content_length=str(len(body))) + body)
 
 
 def _start_events(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+    writer.write(head(200, content_type="text/event-stream", connection="close"))
 
 
-def _write_event(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    writer.write(b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n")
+def _write_event(writer: asyncio.StreamWriter, message: dict[str, Any], end: bytes = b"\n\n") -> None:
+    writer.write(b"event: message\ndata: " + json.dumps(message).encode() + end)

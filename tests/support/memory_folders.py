@@ -25,7 +25,7 @@ import pytest
 from _pytest.tmpdir import tmppath_result_key
 
 _MEMORY = "/dev/shm"
-_LEAST_ROOM = 1 << 30
+_MIN_ROOM = 1 << 30
 _FOLDERS = {
     *("agent", "config", "context", "core", "definitions", "hooks", "mcp"),
     *("memory", "plugins", "providers", "session", "tools", "workspace"),
@@ -43,12 +43,12 @@ _MOUNT = "AGENTCLI_TESTS_MOUNT"
 """Environment variable of workers: the file system that the controller has mounted."""
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
 _TESTS = Path(__file__).parents[1]
-_LONGEST_NAME = 30
+_MAX_NAME = 30
 
 
 def folder_of(item: pytest.Item) -> Iterator[Path]:
     """What pytest's `tmp_path` does, without a list of all folders of earlier tests and a link to the last one."""
-    name = re.sub(r"\W", "_", item.name)[:_LONGEST_NAME]
+    name = re.sub(r"\W", "_", item.name)[:_MAX_NAME]
     path = _make_folder(_base(item), name)
     yield path
     passed = item.stash[tmppath_result_key].get("call", True)
@@ -107,7 +107,7 @@ def _has_room(place: str) -> bool:
         found = os.statvfs(place)
     except OSError:
         return False
-    return os.access(place, os.W_OK | os.X_OK) and found.f_bavail * found.f_frsize >= _LEAST_ROOM
+    return os.access(place, os.W_OK | os.X_OK) and found.f_bavail * found.f_frsize >= _MIN_ROOM
 
 
 def mount(config: pytest.Config) -> None:

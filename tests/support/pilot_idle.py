@@ -28,7 +28,7 @@ from textual.pilot import Pilot, WaitForScreenTimeout
 
 ROUNDS = 2
 """A timer that fires at the end of the first sleep may have caused something."""
-LONGEST_STOP = 1.0
+MAX_STOP = 1.0
 """Seconds after which the clock goes on although something is always ready."""
 
 
@@ -56,7 +56,7 @@ class _Clock:
     def time(self) -> float:
         now = time.monotonic()
         if self._waiting:
-            now = max(self._stopped_at, now - LONGEST_STOP)
+            now = max(self._stopped_at, now - MAX_STOP)
         return now + self._jumped
 
     @contextlib.contextmanager

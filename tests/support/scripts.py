@@ -7,8 +7,7 @@ from typing import Any
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
 from agentcli.providers.catalog import Catalog
-from agentcli.providers.provider import MessagesProvider
-from agentcli.providers.retry import RetryPolicy, Timeouts
+from agentcli.providers.provider import MessagesProvider, RetryPolicy, Timeouts
 from agentcli.providers.script import CheckRequest, Script, ScriptedTransport
 
 _LONG = 1_000

@@ -17,15 +17,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from agentcli.core.aio import cancel_and_wait
 from agentcli.providers.failures import ErrorResponse
 from agentcli.providers.script import Break, Delay, Emit, Operation, Player, Script, ScriptedReply
+from tests.support.http_server import HttpServer, head, read_request
 from tests.support.validate import problems
 
 Json = dict[str, Any]
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requests", 529: "Overloaded"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class _Gone(Exception):
     """The connection is finished with, on purpose."""
 
 
-class LoopbackServer:
+class LoopbackServer(HttpServer):
     def __init__(self, *replies: Json | str, script: Script | None = None, manners: Manners | None = None) -> None:
         self.requests: list[Received] = []
         self.closed_at: list[float] = []
@@ -72,32 +71,12 @@ class LoopbackServer:
         self.player = Player(script or Script.parse(list(replies)))
         self._manners = manners or Manners()
         self._thinking: dict[str, list[Json]] = {}
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
         self.log: Path | None = None
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
     def bodies(self) -> list[Json]:
         return [request.body for request in self.requests if request.path == "/v1/messages"]
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port, limit=64 * 1024 * 1024)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-
-    async def __aexit__(self, *_exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        await cancel_and_wait(set(self._open))
-        await self._server.wait_closed()
 
     async def client_closed(self) -> float:
         """Wait until a client has closed a connection in the middle of an answer; the loop time of that."""
@@ -106,36 +85,22 @@ class LoopbackServer:
 
     # --------------------------------------------------------------------------------------------- one connection
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name("fixture: loopback connection")
-        self._open.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         connection = _Connection(reader, writer, self.connections)
         with contextlib.suppress(socket.error):
             # Else the kernel holds small packets back, and latency tests measure that.
             writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
+        with contextlib.suppress(_Gone):
             while (request := await connection.receive()) is not None:
                 self.requests.append(request)
                 if self.log is not None:
+                    entry = {"at": request.at, "path": request.path, "bytes": len(request.raw)}
                     with self.log.open("a") as log:
-                        log.write(
-                            json.dumps({"at": request.at, "path": request.path, "bytes": len(request.raw)}) + "\n"
-                        )
+                        log.write(json.dumps(entry) + "\n")
                 await self._answer(request, connection)
                 if self._manners.answer_once:
                     break
-        except (_Gone, ConnectionError, asyncio.IncompleteReadError):
-            pass
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            self._open.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
 
     async def _answer(self, request: Received, connection: _Connection) -> None:
         path = request.path.partition("?")[0]
@@ -275,7 +240,7 @@ class LoopbackServer:
 
 def _error(status: int, type: str, message: str) -> ErrorResponse:
     body = {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_loopback"}
-    return ErrorResponse(status, {"request-id": "req_loopback"}, json.dumps(body), now="")
+    return ErrorResponse(status, {"request-id": "req_loopback"}, json.dumps(body))
 
 
 @dataclass
@@ -286,30 +251,20 @@ class _Connection:
 
     async def receive(self) -> Received | None:
         try:
-            head = await self.reader.readuntil(b"\r\n\r\n")
+            request = await read_request(self.reader)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        lines = head.decode("latin-1").split("\r\n")
-        headers = {
-            name.strip().lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in lines[1:] if line)
-        }
-        raw = await self.reader.readexactly(int(headers.get("content-length", "0")))
-        return Received(lines[0].split(" ")[1], headers, raw, self.number, time.time())
+        return Received(request.target, request.headers, request.body, self.number, time.time())
 
     async def send_json(self, status: int, data: Json) -> None:
-        await self.send_error(ErrorResponse(status, {}, json.dumps(data), now=""))
+        await self.send_error(ErrorResponse(status, {}, json.dumps(data)))
 
     async def send_error(self, answer: ErrorResponse) -> None:
         content = answer.body.encode()
         kind = "text/html" if answer.body.lstrip().startswith("<") else "application/json"
         headers = {"content-type": kind, "content-length": str(len(content)), **answer.headers}
-        self.writer.write(self.head(answer.status, headers) + content)
+        self.writer.write(head(answer.status, **headers) + content)
         await self.writer.drain()
-
-    def head(self, status: int, headers: dict[str, str]) -> bytes:
-        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}", *(f"{k}: {v}" for k, v in headers.items())]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     def reset(self) -> None:
         """Close so that the client sees a reset, not an end."""
@@ -329,7 +284,7 @@ class _Body:
     async def begin(self) -> None:
         headers = {"content-type": "text/event-stream; charset=utf-8", "request-id": "req_loopback"}
         headers |= {"transfer-encoding": "chunked"} if self.manners.chunked else {"connection": "close"}
-        self.connection.writer.write(self.connection.head(200, headers))
+        self.connection.writer.write(head(200, **headers))
 
     async def event(self, data: Json) -> None:
         end = self.manners.line_end

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agentcli.core import events as ev
-from agentcli.core.text.plaintext import continued_output
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.core.text.plaintext import continue_output
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.view import Question
-from agentcli.tui.agents import AgentItem
 from agentcli.tui.model import (
     Above,
     Activity,
@@ -27,6 +26,7 @@ from agentcli.tui.model import (
     ThinkingItem,
     ToolItem,
 )
+from agentcli.tui.progress import AgentItem
 
 Kind = TypeVar("Kind", bound=Item)
 
@@ -74,7 +74,7 @@ class Shown:
                 place = ids.index(id)
                 grown = self.items[place]
                 if isinstance(grown, ToolItem):
-                    self.items[place] = replace(grown, output=continued_output(grown.output, text))
+                    self.items[place] = replace(grown, output=continue_output(grown.output, text))
                 else:
                     assert isinstance(grown, AnswerItem | ThinkingItem)
                     self.items[place] = replace(grown, text=grown.text + text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -56,3 +56,13 @@ def _failure(test: Test, row: dict[str, Any], fixtures: dict[str, Any]) -> str |
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return f"{shown}\n{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}"
     return None
+
+
+def grouped(rows: Mapping[Any, Iterable[Any]]) -> list[tuple[Any, Any]]:
+    """Rows of two values from a table that groups them by the second: the expected answer."""
+    return [(given, answer) for answer, each in rows.items() for given in each]
+
+
+def cells(table: str) -> list[str]:
+    """The cells of a table of texts: one below the other, or beside each other with ` ¦ ` between them."""
+    return [cell for row in table.strip("\n").split("\n") for cell in row.split(" ¦ ")]

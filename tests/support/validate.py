@@ -114,12 +114,10 @@ def _tools(body: Json) -> Iterator[str]:
 
 
 def _referenced(body: Json) -> Iterator[str]:
-    """The tools that results refer to, of our own search and of the API's."""
+    """The tools that results refer to."""
     for message in body.get("messages", []):
         for block in _list(message):
             content = block.get("content")
-            if block.get("type") == "tool_search_tool_result" and isinstance(content, dict):
-                content = content.get("tool_references")
             if isinstance(content, list):
                 yield from (part["tool_name"] for part in content if part.get("type") == "tool_reference")
 

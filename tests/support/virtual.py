@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from typing import Any, TypeVar
 
+from agentcli.permissions.policy import EVALUATORS
 from tests.support.own_loop import EAGER, start_tasks_eagerly
 
 T = TypeVar("T")
@@ -63,6 +65,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def run_virtual(main: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in virtual time; fails if it leaves a task behind."""
+    # An engine imports this in a thread, which virtual time does not wait for.
+    import_module(EVALUATORS)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
 
         async def whole() -> T:

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from agentcli.tools.base import ToolContext
 from agentcli.tools.documents import pdf, pdf_worker
 from agentcli.tools.web import html_worker, webfetch
+from tests.tools.running import context_in
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    return context_in(tmp_path)
 
 
 @pytest.fixture

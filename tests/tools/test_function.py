@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.tools.base import Output
 from agentcli.tools.function import tool
 from tests.tools.running import context_in, run, text_of

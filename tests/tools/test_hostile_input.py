@@ -15,18 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.aio import AbortController, AbortReason
 from agentcli.core.messages import Json
-from agentcli.tools.base import Output, Tool, ToolContext
+from agentcli.tools.base import Output, Tool, ToolContext, check_input
 from agentcli.tools.registry import BUILTIN_NAMES, builtin_tools
-from agentcli.tools.schema import checked
 from tests.tools.running import context_in, run
 
 pytestmark = pytest.mark.anyio
 
-LONGEST_STALL = 2.0
+MAX_STALL = 2.0
 """Seconds of processor time without a beat of the loop. What is guarded against takes minutes or never ends."""
-LONGEST_WAIT = 30.0
+MAX_WAIT = 30.0
 """Seconds without a beat in which the loop waits for something else, or for a processor on a busy machine."""
 BEFORE_ABORT = 0.15
 AFTER_ABORT = 10.0
@@ -172,7 +171,7 @@ async def heartbeat() -> AsyncIterator[Callable[[], tuple[float, float]]]:
 
 
 async def _called(tool: Tool, context: ToolContext, controller: AbortController, input: Json) -> Output | str:
-    fitted, wrong = checked(tool.input_schema, input)
+    fitted, wrong = check_input(tool.input_schema, input)
     if wrong:
         return "; ".join(wrong)
     if (refused := tool.check(fitted, context)) is not None:
@@ -213,8 +212,8 @@ async def _attack(folder: Path, name: str, input: Json) -> None:
                     await asyncio.wait({running}, timeout=AFTER_ABORT)
                     assert running.done(), "the abort did not end it"
                     working, waiting = stalled()
-                    assert working < LONGEST_STALL
-                    assert waiting < LONGEST_WAIT
+                    assert working < MAX_STALL
+                    assert waiting < MAX_WAIT
                 finally:
                     running.cancel()
                     await asyncio.wait({running})

@@ -56,11 +56,11 @@ def test_aliases_and_near_names() -> None:
 
 def test_tools_can_be_selected_and_excluded() -> None:
     registry = Registry(builtin_tools())
-    assert registry.selected(["Bash", "Read", "Read"]).names == ("Read", "Bash")
-    assert registry.selected([]).names == ()
+    assert registry.select(["Bash", "Read", "Read"]).names == ("Read", "Bash")
+    assert registry.select([]).names == ()
     assert registry.without(["Bash"]).get("Bash") is None
     with pytest.raises(UsageError, match="no tool called Raed"):
-        registry.selected(["Raed"])
+        registry.select(["Raed"])
 
 
 @each_row("name", ["", "a b", "x" * 129, "päd", "a.b"])
@@ -78,11 +78,9 @@ def test_two_tools_with_one_name_are_refused() -> None:
 
 def test_an_unknown_tool_is_answered_with_a_suggestion() -> None:
     registry = Registry(builtin_tools())
-    assert registry.hint("LS") == "Use Glob or Bash instead."
     assert registry.hint("Raed") == "Did you mean Read?"
     assert registry.hint("Zzz").startswith("The tools are: Read, ")
-    assert registry.without(["Glob"]).hint("LS") == "Use Bash instead."
-    assert Registry([]).hint("LS") == ""
+    assert Registry([]).hint("Raed") == ""
 
 
 def test_an_unknown_tool_of_a_server_is_not_mistaken_for_one_of_another() -> None:

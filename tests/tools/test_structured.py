@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.tools.base import Output
 from agentcli.tools.structured import StructuredOutput, schema_problem
 from tests.tools.running import context_in, text_of
@@ -24,9 +24,9 @@ async def answered(tool: StructuredOutput, value: Any, folder: Path) -> Output:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ({"n": "x"}, "/n: must be integer"),
-        ({}, "/: must have n"),
-        ({"n": 1, "m": "c"}, "/m: must be one of a, b"),
+        ({"n": "x"}, "/n: 'x' is not of type 'integer'"),
+        ({}, "/: 'n' is a required property"),
+        ({"n": 1, "m": "c"}, "/m: 'c' is not one of ['a', 'b']"),
     ],
 )
 async def test_an_invalid_object_is_answered_with_its_errors(value: Any, expected: str, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_a_schema_that_is_no_object_is_wrapped_in_one(tmp_path: Path) -> N
     tool = StructuredOutput({"type": "array", "items": {"type": "integer"}})
     assert tool.input_schema["type"] == "object"
     assert (await answered(tool, {"value": [1, 2]}, tmp_path)).final == [1, 2]
-    assert "/value/0: must be integer" in text_of(await answered(tool, {"value": ["x"]}, tmp_path))
+    assert "/value/0: 'x' is not of type" in text_of(await answered(tool, {"value": ["x"]}, tmp_path))
 
 
 async def test_many_errors_are_counted(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.tools.builtin import title_of
+from agentcli.tools.base import title_of
 from agentcli.tools.documents.read import Read
 from agentcli.tools.search.grep import Grep
 from agentcli.tools.shell.bash import Bash

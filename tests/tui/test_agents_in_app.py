@@ -8,9 +8,9 @@ from typing import Any
 from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
-from agentcli.tui.agents import AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import AnswerItem, NoticeItem, ToolItem
+from agentcli.tui.progress import AgentProgress
 from tests.support.scripts import call, pause, reply, say
 from tests.tui.test_app import Desk, idle, rows, sends, until
 

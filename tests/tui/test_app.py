@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
@@ -20,6 +21,7 @@ from agentcli.assemble import Options
 from agentcli.commands import status
 from agentcli.core.permission import PermissionMode
 from agentcli.doctor.finding import Finding
+from agentcli.interactive.drafts import Draft
 from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import Item, PromptItem
@@ -178,6 +180,37 @@ def test_a_closed_search_is_made_again_and_esc_folds_what_it_opened_unless_enter
     Desk(tmp_path, reply(think("first this\nthen a needle"), "All is well.")).play(script)
 
 
+def test_earlier_prompts_are_searched_in_a_list_and_the_chosen_one_can_be_edited(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        for text in ("run the tests again", "other", "tests?"):
+            app.chat.prompt.history.add(Draft(text))
+        app.chat.prompt.insert("half a")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await pilot.press(*"tes", "down", "enter")
+        await until(pilot, lambda: app.chat.prompt.draft.text == "run the tests again")
+        await pilot.press("ctrl+underscore")
+        assert app.chat.prompt.draft.text == "half a"
+
+    Desk(tmp_path).play(script)
+
+
+def test_a_window_that_loses_its_focus_writes_the_draft_but_not_on_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(app.drafts, "_write", lambda _version, _draft: threads.append(threading.get_ident()))
+            app.chat.prompt.insert("half a")
+            app.post_message(events.AppBlur())
+            await until(pilot, lambda: bool(threads))
+        assert threading.get_ident() not in threads
+
+    Desk(tmp_path).play(script)
+
+
 def test_the_hint_of_the_key_that_quits_ends_with_a_paste(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         app.chat._leave("ctrl+c", "Ctrl+C")
@@ -197,7 +230,7 @@ def test_a_digit_typed_too_early_at_a_question_neither_answers_nor_reaches_the_p
         guard.pause, guard._open = 1e9, False
         await pilot.press("3", "enter")
         assert app.chat.prompt.is_empty
-        assert "Press the key again" in shown(app)
+        assert "press the key again" in shown(app)
         await pilot.press("o", "k")
         await until(pilot, lambda: " ❯ ok" in shown(app))
         assert app.chat.prompt.draft.text == "ok"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from rich.cells import cell_len
+from textual._context import active_app
 from textual.app import App, ComposeResult
 from textual.containers import Container, VerticalScroll
 from textual.geometry import Region
@@ -16,7 +15,9 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
-from agentcli.tui.painted_app import QuickCompositor, QuickUpdate
+from agentcli.tui.textual_internals import QuickCompositor, QuickUpdate
+
+pytestmark = pytest.mark.anyio
 
 SIZE = (37, 17)
 
@@ -54,18 +55,13 @@ class Host(App[None]):
         self.push_screen(Picture())
 
 
-def on_screen(test: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    async def run() -> None:
-        app = Host()
-        async with app.run_test(size=SIZE) as pilot:
-            await pilot.pause()
-            await test(app)
-
-    def test_in_an_app() -> None:
-        asyncio.run(run())
-
-    test_in_an_app.__name__ = test.__name__
-    return test_in_an_app
+@pytest.fixture
+async def compositor() -> AsyncIterator[QuickCompositor]:
+    host = Host()
+    async with host.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert isinstance(host.screen._compositor, QuickCompositor)
+        yield host.screen._compositor
 
 
 def cells(strip: Strip) -> list[tuple[str, str]]:
@@ -89,10 +85,7 @@ def same(ours: tuple[str, str], textual: tuple[str, str]) -> bool:
     return ours == textual or (textual[0] == " " and ours[1] == textual[1] and cell_len(ours[0]) == 2)
 
 
-@on_screen
-async def test_a_whole_frame_is_what_textual_would_paint(app: Host) -> None:
-    compositor = app.screen._compositor
-    assert isinstance(compositor, QuickCompositor)
+async def test_a_whole_frame_is_what_textual_would_paint(compositor: QuickCompositor) -> None:
     update = compositor.render_full_update()
     assert isinstance(update, QuickUpdate)
     screen = [[("?", "")] * SIZE[0] for _row in range(SIZE[1])]
@@ -101,24 +94,22 @@ async def test_a_whole_frame_is_what_textual_would_paint(app: Host) -> None:
     assert all(same(*pair) for row in zip(screen, wanted, strict=True) for pair in zip(*row, strict=True))
 
 
-@on_screen
-async def test_any_change_gives_the_frame_that_textual_would_paint(app: Host) -> None:
-    compositor = app.screen._compositor
-    assert isinstance(compositor, QuickCompositor)
+async def test_any_change_gives_the_frame_that_textual_would_paint(compositor: QuickCompositor) -> None:
+    picture = active_app.get().screen
     random_of = random.Random(7)
     screen = [cells(strip) for strip in compositor.render_strips()]
-    scroll = app.screen.query_one("#scroll")
+    scroll = picture.query_one("#scroll")
     for step in range(60):
         if step % 7 == 3:
-            app.screen.query_one("#box").styles.offset = (random_of.randint(-9, 36), random_of.randint(-3, 16))
-            app.screen._refresh_layout()
+            picture.query_one("#box").styles.offset = (random_of.randint(-9, 36), random_of.randint(-3, 16))
+            picture._refresh_layout()
             screen = [cells(strip) for strip in compositor.render_strips()]
         words = "".join(random_of.choice("ab 日👍") for _ in range(30))
-        changed = app.screen.query_one(random_of.choice(("#wide", "#left", "#box", "#hint", "#tall")), Static)
+        changed = picture.query_one(random_of.choice(("#wide", "#left", "#box", "#hint", "#tall")), Static)
         changed.update(words, layout=False)
         scroll.set_scroll(None, random_of.randint(0, 20))
         scroll.refresh()
-        dirty = [widget for widget in app.screen.walk_children() if widget._repaint_regions]
+        dirty = [widget for widget in picture.walk_children() if widget._repaint_regions]
         compositor.update_widgets(set(dirty) | {changed, scroll, *scroll.children})
         update = compositor.render_update()
         assert isinstance(update, QuickUpdate)
@@ -129,9 +120,7 @@ async def test_any_change_gives_the_frame_that_textual_would_paint(app: Host) ->
                 assert [x for x in range(SIZE[0]) if not same(screen[y][x], wanted[y][x])] == [], (step, y)
 
 
-@on_screen
-async def test_output_begins_with_a_cursor_move_and_stays_within_the_change(app: Host) -> None:
-    compositor = app.screen._compositor
+async def test_output_begins_with_a_cursor_move_and_stays_within_the_change(compositor: QuickCompositor) -> None:
     compositor._dirty_regions.clear()
     compositor._dirty_regions.add(Region(0, 10, 5, 1))
     update = compositor.render_update()
@@ -143,16 +132,11 @@ async def test_output_begins_with_a_cursor_move_and_stays_within_the_change(app:
 @pytest.mark.parametrize(
     "region", [Region(0, 16, 37, 4), Region(30, 0, 40, 2), Region(-4, 3, 10, 2), Region(5, 5, 0, 0)]
 )
-def test_a_change_beyond_the_screen_is_cut_off(region: Region) -> None:
-    @on_screen
-    async def changed(app: Host) -> None:
-        compositor = app.screen._compositor
-        compositor._dirty_regions.clear()
-        compositor._dirty_regions.add(region)
-        update = compositor.render_update()
-        for x, y, strip in update.strips if isinstance(update, QuickUpdate) else ():
-            assert 0 <= y < SIZE[1]
-            assert x >= 0
-            assert x + strip.cell_length <= SIZE[0]
-
-    changed()
+async def test_a_change_beyond_the_screen_is_cut_off(compositor: QuickCompositor, region: Region) -> None:
+    compositor._dirty_regions.clear()
+    compositor._dirty_regions.add(region)
+    update = compositor.render_update()
+    for x, y, strip in update.strips if isinstance(update, QuickUpdate) else ():
+        assert 0 <= y < SIZE[1]
+        assert x >= 0
+        assert x + strip.cell_length <= SIZE[0]

@@ -15,13 +15,10 @@ from agentcli.core.messages import (
     Origin,
     TextBlock,
     ThinkingBlock,
-    ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
     user_message,
 )
-from agentcli.core.usage import Usage
-from agentcli.tui.agents import AgentProgress
 from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.model import (
     Above,
@@ -35,14 +32,16 @@ from agentcli.tui.model import (
     ToolItem,
 )
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.resume import replayed
+from agentcli.tui.progress import AgentProgress
+from agentcli.tui.resume import replay
 from agentcli.tui.theme.palette import Palette
+from tests.headless.fake_engine import result
 from tests.support.fakes import FakeTool, bench, collect
+from tests.support.reply_events import block as finished
+from tests.support.reply_events import streamed
 from tests.support.scripts import call, fault, reply, say, think
 from tests.support.shown import Shown
 from tests.support.virtual import run_virtual
-
-HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\x00e\x1b"
 
 
 def presented(*events: ev.Event) -> Shown:
@@ -50,71 +49,6 @@ def presented(*events: ev.Event) -> Shown:
     for number, event in enumerate(events):
         shown.apply(presenter.show(event, float(number)))
     return shown
-
-
-def text(piece: str, message: str = "m", index: int = 0) -> ev.TextStreamed:
-    return ev.TextStreamed(message_id=message, index=index, text=piece)
-
-
-def finished(block: Any, message: str = "m", index: int = 0) -> ev.BlockFinished:
-    return ev.BlockFinished(message_id=message, api_id="a", model="x", index=index, block=block)
-
-
-def result(**changes: Any) -> ev.Result:
-    values: dict[str, Any] = {
-        "subtype": "success",
-        "is_error": False,
-        "terminal": "completed",
-        "text": "",
-        "errors": [],
-        "turns": 1,
-        "duration_ms": 1500,
-        "api_duration_ms": 0,
-        "usage": Usage(),
-        "total_cost_usd": 0.0,
-        "fully_priced": True,
-        "model_usage": {},
-        "permission_denials": [],
-        "session_id": "s",
-        "uuid": "u",
-    }
-    return ev.Result(**{**values, **changes})
-
-
-def test_text_that_comes_in_pieces_is_one_answer_without_control_sequences() -> None:
-    pieces = [HOSTILE[i : i + 3] for i in range(0, len(HOSTILE), 3)]
-    shown = presented(*(text(piece) for piece in pieces))
-    (answer,) = shown.of(AnswerItem)
-    assert answer.text == "abcde"
-
-
-def test_every_visible_field_is_free_of_control_sequences() -> None:
-    use = ToolUseBlock("t", HOSTILE, {"x": HOSTILE})
-    outcome = ToolResultBlock("t", (TextBlock(HOSTILE),), is_error=True)
-    shown = presented(
-        ev.BlockStarted(message_id="m", index=0, kind="tool_use", name=HOSTILE),
-        finished(use),
-        ev.ToolStarted(tool_use_id="t", name=HOSTILE, input={}, title=HOSTILE),
-        ev.ToolProgressed(tool_use_id="t", text=HOSTILE),
-        ev.ToolFinished(tool_use_id="t", name=HOSTILE, result=outcome, summary=HOSTILE),
-        ev.NoticeRaised(text=HOSTILE, level="warning"),
-        ev.NoticeRaised(text=HOSTILE, code="command"),
-        ev.RetryScheduled(attempt=1, max_attempts=10, wait_seconds=1, kind="overloaded", text=HOSTILE),
-        ev.ModelFellBack(from_model=HOSTILE, to_model="b", reason=HOSTILE),
-        ev.BackgroundChanged(task_id="b", status="failed", command=HOSTILE, summary=HOSTILE),
-        ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "p", Origin.PROMPT)),
-        ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "q", Origin.ATTACHMENT)),
-        result(is_error=True, errors=["Not " + HOSTILE], terminal="model_error"),
-    )
-    assert len(shown.items) == 9
-    for item in shown.items:
-        words = " ".join(
-            str(getattr(item, name, "")) for name in ("text", "title", "name", "summary", "output", "errors")
-        )
-        assert not any(
-            (ord(character) < 32 and character not in "\n\t") or 0x7F <= ord(character) < 0xA0 for character in words
-        )
-    assert "[failed]" in shown.texts()[0]
 
 
 def test_running_output_replaces_its_last_row_also_that_of_an_agent() -> None:
@@ -152,11 +86,11 @@ def test_progress_of_a_call_stands_on_its_line_and_goes_with_its_result() -> Non
 
 def test_a_withdrawn_reply_leaves_nothing() -> None:
     shown = presented(
-        ev.ThinkingStreamed(message_id="m", index=0, text="hm"),
-        text("half", index=1),
-        ev.BlockStarted(message_id="m", index=2, kind="tool_use", name="Bash"),
-        ev.ReplyTombstoned(message_id="m", reason="broke off"),
-        text("whole", message="n"),
+        ev.ThinkingStreamed(message_id="m1", index=0, text="hm"),
+        streamed("half", index=1),
+        ev.BlockStarted(message_id="m1", index=2, kind="tool_use", name="Bash"),
+        ev.ReplyTombstoned(message_id="m1", reason="broke off"),
+        streamed("whole", message="m2"),
     )
     assert shown.texts() == ["answer: whole"]
 
@@ -179,9 +113,9 @@ def test_retries_are_one_notice_that_counts_up() -> None:
 
 def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -> None:
     shown = presented(
-        ev.ThinkingStreamed(message_id="m", index=0, text="hm"),
+        ev.ThinkingStreamed(message_id="m1", index=0, text="hm"),
         finished(ThinkingBlock("hm"), index=0),
-        text("\n\n", index=1),
+        streamed("\n\n", index=1),
         finished(TextBlock("\n\n"), index=1),
         finished(UnknownBlock({"type": "redacted_thinking"}), index=2),
     )
@@ -192,7 +126,7 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "1.5 s"),
+        ({"duration_ms": 1_500}, "1.5 s"),
         ({"duration_ms": 400}, None),
         ({"turns": 3, "duration_ms": 75_000}, "1 min 15 s · 3 turns"),
         ({"turns": 0}, None),
@@ -239,7 +173,7 @@ def conversation(replies: Sequence[Any], prompts: int) -> tuple[Shown, Shown]:
             for number in range(prompts):
                 for event in await collect(engine.submit(f"prompt {number}")):
                     live.apply(presenter.show(event, 0.0))
-            again.apply([Above(tuple(replayed(engine.take_history(), engine.title_of)))])
+            again.apply([Above(tuple(replay(engine.take_history(), engine.title_of)))])
 
     run_virtual(run)
     return live, again

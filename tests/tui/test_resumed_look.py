@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.events import Event, ToolFinished
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.interactive.drafts.draft import Draft, PastedPiece
+from agentcli.interactive.drafts import Draft, PastedPiece
 from agentcli.interactive.view import Question
 from agentcli.session.load import load_session
 from agentcli.tui.app import AgentApp

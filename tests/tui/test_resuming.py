@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from textual.app import App, ComposeResult
 
-from agentcli.agent.costs import spending
+from agentcli.agent import loop_state
 from agentcli.assemble import Options, build_engine
 from agentcli.context import view as context_view
 from agentcli.core.events import (
@@ -43,7 +43,7 @@ from agentcli.tui.resume import (
     end_of_session,
     last_lines_of,
     past_of,
-    replayed,
+    replay,
     split_history,
 )
 from agentcli.tui.theme.palette import Palette
@@ -125,7 +125,7 @@ def test_junk_at_the_end_of_a_file_does_no_harm(tmp_path: Path) -> None:
 def test_the_first_view_is_the_end_of_the_complete_one(tmp_path: Path) -> None:
     path = write(tmp_path, 30)
     items = end_of_session(tmp_path, tmp_path, path.stem)
-    later = replayed(load_session(path).history, lambda name, given: f"{name} {given['file_path']}")
+    later = replay(load_session(path).history, lambda name, given: f"{name} {given['file_path']}")
     assert [replace(item, done=True) if isinstance(item, AnswerItem) else item for item in items] == later[
         -len(items) :
     ]
@@ -166,8 +166,8 @@ def test_a_long_conversation_in_two_parts_shows_what_it_shows_as_a_whole(tmp_pat
     first = latest[0]
     assert isinstance(first, MessageAppended)
     assert first.message.origin is Origin.PROMPT
-    shown = [*earlier_of(earlier), *replayed(latest, lambda *_call: "")]
-    assert shown == replayed(history, lambda *_call: "")
+    shown = [*earlier_of(earlier), *replay(latest, lambda *_call: "")]
+    assert shown == replay(history, lambda *_call: "")
 
 
 def test_a_conversation_is_not_cut_where_an_agent_works() -> None:
@@ -203,7 +203,7 @@ def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() ->
 
     for recent in (1, len(turns[2]) + 1):
         earlier, latest = split_history(history, recent)
-        shown = [*earlier_of(earlier), *replayed(latest, lambda *_call: "")]
+        shown = [*earlier_of(earlier), *replay(latest, lambda *_call: "")]
         assert [item.status for item in shown if isinstance(item, ToolItem) and item.name == "!"] == ["done"]
 
 
@@ -280,7 +280,7 @@ async def test_the_first_request_finds_the_messages_of_a_resumed_session_prepare
     async with build_engine(options) as engine:
         past_of(engine)
         converted = count_calls(monkeypatch, context_view, "_clean")
-        measured = count_calls(monkeypatch, spending, "message_tokens")
+        measured = count_calls(monkeypatch, loop_state, "message_tokens")
         await collect(engine.submit("go on"))
     assert len(transport.requests[0]["messages"]) > 160
     assert len(converted) < 10
@@ -292,9 +292,11 @@ async def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
 ) -> None:
     path = write(tmp_path, 20)
     add_compaction(path)
-    damaged = path.read_bytes().replace(b"what is in file 3", b"what is in \xff 3")
-    path.write_bytes(damaged)
-    whole = replayed(load_session(path).history, lambda name, _input: name)
+    lines = path.read_bytes().splitlines(keepends=True)
+    place = next(place for place, line in enumerate(lines) if b"what is in file 3" in line)
+    lines[place] = lines[place].replace(b'"content":[', b'"content":[7,', 1)
+    path.write_bytes(b"".join(lines))
+    whole = replay(load_session(path).history, lambda name, _input: name)
     for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 

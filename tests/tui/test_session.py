@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from typing import Any
+
+import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock, ToolResultBlock
-from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.model import AnswerItem, EndItem, PromptItem
 from agentcli.tui.session import TuiSession
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.scripts import call, pause, reply, say, think
+from tests.support.session_desk import SessionDesk
 from tests.support.shown import Shown
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
-def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    def run() -> None:
-        run_virtual(test)
-
-    run.__name__ = test.__name__
-    return run
-
-
-class Desk:
+class Desk(SessionDesk):
     """A session at work, with what it shows."""
 
     def __init__(self, *replies: Any, **rest: Any) -> None:
@@ -33,28 +27,10 @@ class Desk:
         self.shown = Shown()
         self.session = TuiSession(self.shown, now=lambda: asyncio.get_running_loop().time())
 
-    async def __aenter__(self) -> Self:
-        self.session.open(self.bench.engine)
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.session.close()
-
-    def send(self, text: str, at_once: bool = False) -> None:
-        self.session.send(Draft(text), at_once)
-
-    async def idle(self) -> None:
-        await self.until(lambda: not self.session.busy)
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        for _step in range(10_000):
-            if holds():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"never: {self.shown.texts()}")
+    def seen(self) -> object:
+        return self.shown.texts()
 
 
-@played
 async def test_a_prompt_is_shown_at_once_and_then_everything_that_follows() -> None:
     look = FakeTool("Look", steps=2)
     async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[look]) as desk:
@@ -73,7 +49,6 @@ async def test_a_prompt_is_shown_at_once_and_then_everything_that_follows() -> N
         assert desk.shown.facts.model == "claude-sonnet-5-5"
 
 
-@played
 async def test_esc_is_confirmed_at_once_and_the_next_prompt_is_accepted() -> None:
     async with Desk(reply(say("Hello, this goes on", chunk=2), pause(60), "and on"), "Second.") as desk:
         desk.send("go")
@@ -89,19 +64,6 @@ async def test_esc_is_confirmed_at_once_and_the_next_prompt_is_accepted() -> Non
         assert not desk.session.interrupt(), "nothing runs any more"
 
 
-@played
-async def test_steering_stops_the_running_work_without_an_interruption_message() -> None:
-    async with Desk(reply(say("Going on and on", chunk=3), pause(60)), "Steered.") as desk:
-        desk.send("first")
-        await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
-        desk.send("no, this way", at_once=True)
-        await desk.idle()
-        assert desk.shown.of(AnswerItem)[-1].text == "Steered."
-        assert not [item for item in desk.shown.of(EndItem) if item.text.startswith("Interrupted")]
-        assert "interrupted by user" not in str(desk.bench.requests[-1])
-
-
-@played
 async def test_another_engine_replaces_the_first() -> None:
     async with Desk("One.") as desk:
         desk.send("go")
@@ -113,18 +75,6 @@ async def test_another_engine_replaces_the_first() -> None:
         assert desk.shown.of(AnswerItem)[-1].text == "Two."
 
 
-@played
-async def test_esc_at_the_moment_of_sending_runs_nothing() -> None:
-    look = FakeTool("Look")
-    async with Desk(reply(call("Look")), "Never.", tools=[look]) as desk:
-        desk.send("go")
-        assert desk.session.interrupt()
-        await desk.idle()
-        assert desk.bench.requests == []
-        assert look.runs == []
-
-
-@played
 async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_the_running_work() -> None:
     slow = FakeTool("Slow", safe=False, seconds=5)
     async with Desk(reply(call("Slow")), "Done.", tools=[slow]) as desk:
@@ -136,7 +86,6 @@ async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_the_runn
         assert len(desk.bench.requests) == 2
 
 
-@played
 async def test_a_shell_line_beside_the_work_continues_after_it_and_esc_ends_it() -> None:
     """Esc stops the model's work first; the user's own command continues until the next Esc."""
     stopped: list[str] = []

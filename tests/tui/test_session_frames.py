@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, PromptItem
 from agentcli.tui.session import FRAME_SECONDS, MAX_WAITING, TuiSession
 from tests.support.fakes import FakeTool, bench

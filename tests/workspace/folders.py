@@ -7,9 +7,10 @@ import stat
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-from agentcli.workspace.folders import SnapshotLocation
+from agentcli.workspace.base import SnapshotLocation
 from agentcli.workspace.history import WorkspaceHistory
 
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -52,10 +53,12 @@ class Work:
         self.history = history
         self.folders = folders
         self.calls = 0
+        self.undo = partial(history.put_back, False)
+        self.redo = partial(history.put_back, True)
 
     async def before(self, **input: str) -> None:
         self.calls += 1
-        await self.history.before_change(f"call_{self.calls}", dict(input), self.folders[0], self.folders)
+        await self.history.before_change(dict(input), self.folders[0], self.folders)
 
     @asynccontextmanager
     async def submission(self, **input: str) -> AsyncIterator[None]:

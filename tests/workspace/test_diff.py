@@ -41,19 +41,18 @@ def code(file: FileDiff) -> list[str]:
     return [f"{line.sign}{line.text}" for hunk in file.hunks for line in hunk.lines if line.sign in ("+", "-")]
 
 
-async def test_the_session_shows_changes_of_its_prompts_and_none_of_the_user(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "a.txt").write_text("one\nTWO\nthree\n")
-        (project / "a.txt").write_text("one\nTWO\nthree\nmine\n")
-        (project / "mine.txt").write_text("mine\n")
-        async with work.submission():
-            (project / "a.txt").write_text("ONE\nTWO\nthree\nmine\n")
-            (project / "c.txt").write_text("c\n")
-        async with work.submission():
-            (project / "c.txt").write_text("c\nd\n")
-        found = await work.history.diff("session", work.folders)
-        last = await files_of(work, "prompt")
+async def test_the_session_shows_changes_of_its_prompts_and_none_of_the_user(work: Work, project: Path) -> None:
+    async with work.submission():
+        (project / "a.txt").write_text("one\nTWO\nthree\n")
+    (project / "a.txt").write_text("one\nTWO\nthree\nmine\n")
+    (project / "mine.txt").write_text("mine\n")
+    async with work.submission():
+        (project / "a.txt").write_text("ONE\nTWO\nthree\nmine\n")
+        (project / "c.txt").write_text("c\n")
+    async with work.submission():
+        (project / "c.txt").write_text("c\nd\n")
+    found = await work.history.diff("session", work.folders)
+    last = await files_of(work, "prompt")
     files = parse_files(found.folders[0].text)
     # The user's line came between two stretches, which are compared separately, so it is in neither.
     assert [(file.path, code(file)) for file in files] == [
@@ -64,36 +63,34 @@ async def test_the_session_shows_changes_of_its_prompts_and_none_of_the_user(pro
     assert {path: code(file) for path, file in last.items()} == {"c.txt": ["+d"]}
 
 
-async def test_undone_or_reverted_changes_are_not_shown(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "a.txt").write_text("else\n")
-            (project / "made.txt").write_text("x\n")
-        async with work.submission():
-            (project / "a.txt").write_text("one\ntwo\nthree\n")
-            (project / "made.txt").unlink()
-        async with work.submission():
-            (project / "b.txt").write_text("gone\n")
-        assert set(await files_of(work, "session")) == {"b.txt"}
-        assert (await work.history.undo()).done
-        assert await files_of(work, "session") == {}
+async def test_undone_or_reverted_changes_are_not_shown(work: Work, project: Path) -> None:
+    async with work.submission():
+        (project / "a.txt").write_text("else\n")
+        (project / "made.txt").write_text("x\n")
+    async with work.submission():
+        (project / "a.txt").write_text("one\ntwo\nthree\n")
+        (project / "made.txt").unlink()
+    async with work.submission():
+        (project / "b.txt").write_text("gone\n")
+    assert set(await files_of(work, "session")) == {"b.txt"}
+    assert (await work.undo()).done
+    assert await files_of(work, "session") == {}
 
 
-async def test_a_file_in_the_place_of_a_folder_is_shown(project: Path, tmp_path: Path) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "a.txt").write_text("changed\n")
-        (project / "a.txt").unlink()
-        (project / "a.txt").mkdir()
-        (project / "a.txt" / "in.txt").write_text("mine\n")
-        async with work.submission():
-            (project / "a.txt" / "in.txt").write_text("changed\n")
-        files = await files_of(work, "session")
+async def test_a_file_in_the_place_of_a_folder_is_shown(work: Work, project: Path) -> None:
+    async with work.submission():
+        (project / "a.txt").write_text("changed\n")
+    (project / "a.txt").unlink()
+    (project / "a.txt").mkdir()
+    (project / "a.txt" / "in.txt").write_text("mine\n")
+    async with work.submission():
+        (project / "a.txt" / "in.txt").write_text("changed\n")
+    files = await files_of(work, "session")
     assert code(files["a.txt/in.txt"]) == ["-mine", "+changed"]
     assert "+changed" in code(files["a.txt"])
 
 
-async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path, tmp_path: Path) -> None:
+async def test_the_work_tree_against_head_has_every_kind_of_change(work: Work, project: Path) -> None:
     (project / "mode.sh").write_text("echo\n")
     (project / "data.bin").write_bytes(b"\0\1" * 9)
     (project / "gone.txt").write_text("gone\n")
@@ -111,8 +108,7 @@ async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path
     (project / "staged.txt").write_text("staged\n")
     git(project, "add", "staged.txt")
     before, status = state_of(project, ()), git(project, "status", "--porcelain")
-    async with working(tmp_path / "state", project) as work:
-        files = await files_of(work, "all")
+    files = await files_of(work, "all")
     assert {path: (file.state, file.remarks()) for path, file in files.items()} == {
         "a.txt": ("modified", []),
         "data.bin": ("modified", ["binary"]),
@@ -129,7 +125,7 @@ async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path
     assert git(project, "status", "--porcelain") == status
 
 
-async def test_comparing_with_head_runs_nothing_from_the_repository(project: Path, tmp_path: Path) -> None:
+async def test_comparing_with_head_runs_nothing_from_the_repository(work: Work, project: Path, tmp_path: Path) -> None:
     committed(project)
     planted = tmp_path / "planted"
     script = project / ".git" / "evil.sh"
@@ -139,19 +135,17 @@ async def test_comparing_with_head_runs_nothing_from_the_repository(project: Pat
         git(project, "config", name, str(script))
     (project / ".gitattributes").write_text("*.txt diff=x filter=x -diff\n")
     (project / "a.txt").write_text("changed\n")
-    async with working(tmp_path / "state", project) as work:
-        files = await files_of(work, "all")
+    files = await files_of(work, "all")
     assert "+changed" in code(files["a.txt"])
     assert not planted.exists()
 
 
 async def test_before_the_first_commit_all_files_are_new_and_without_git_there_is_a_reason(
-    project: Path, tmp_path: Path
+    work: Work, project: Path
 ) -> None:
-    async with working(tmp_path / "state", project) as work:
-        assert (await work.history.diff("all", work.folders)).problem == NO_REPOSITORY
-        git(project, "init", "-q")
-        files = await files_of(work, "all")
+    assert (await work.history.diff("all", work.folders)).problem == NO_REPOSITORY
+    git(project, "init", "-q")
+    files = await files_of(work, "all")
     assert {path: file.state for path, file in files.items()} == {"a.txt": "added", "b.txt": "added"}
 
 
@@ -177,43 +171,40 @@ def test_the_copy_of_the_index_is_as_old_as_the_index(project: Path, tmp_path: P
     assert (tmp_path / "borrowed/index").stat().st_mtime_ns == index.stat().st_mtime_ns
 
 
-async def test_a_broken_index_is_rebuilt_from_head(project: Path, tmp_path: Path) -> None:
+async def test_a_broken_index_is_rebuilt_from_head(work: Work, project: Path) -> None:
     committed(project)
     (project / ".git" / "index").write_bytes(b"broken")
     (project / "a.txt").write_text("changed\n")
-    async with working(tmp_path / "state", project) as work:
-        assert set(await files_of(work, "all")) == {"a.txt"}
+    assert set(await files_of(work, "all")) == {"a.txt"}
 
 
 async def test_lines_of_the_user_in_a_file_that_both_changed_while_a_prompt_ran_are_not_shown(
-    project: Path, tmp_path: Path
+    work: Work, project: Path
 ) -> None:
     path = project / "a.txt"
-    async with working(tmp_path / "state", project) as work:
-        work.history.begin("prompt")
-        await work.before()
-        path.write_text("one\nTWO\nthree\n")
-        await work.history.after_change([str(path)])
-        path.write_text("one\nTWO\nthree\nmine\n")
-        assert code((await files_of(work, "prompt"))["a.txt"]) == ["-two", "+TWO"], "while it runs"
-        await work.before()
-        path.write_text("ONE\nTWO\nthree\nmine\n")
-        await work.history.after_change([str(path)])
-        path.write_text("ONE\nTWO\nthree\nmine\nmine too\n")
-        await work.history.end()
-        for scope in ("prompt", "session"):
-            found = await work.history.diff(scope, work.folders)
-            shown = [line for file in parse_files(found.folders[0].text) for line in code(file)]
-            assert sorted(shown) == ["+ONE", "+TWO", "-one", "-two"]
+    work.history.begin("prompt")
+    await work.before()
+    path.write_text("one\nTWO\nthree\n")
+    await work.history.after_change([str(path)])
+    path.write_text("one\nTWO\nthree\nmine\n")
+    assert code((await files_of(work, "prompt"))["a.txt"]) == ["-two", "+TWO"], "while it runs"
+    await work.before()
+    path.write_text("ONE\nTWO\nthree\nmine\n")
+    await work.history.after_change([str(path)])
+    path.write_text("ONE\nTWO\nthree\nmine\nmine too\n")
+    await work.history.end()
+    for scope in ("prompt", "session"):
+        found = await work.history.diff(scope, work.folders)
+        shown = [line for file in parse_files(found.folders[0].text) for line in code(file)]
+        assert sorted(shown) == ["+ONE", "+TWO", "-one", "-two"]
 
 
 async def test_a_diff_that_is_cut_does_not_wait_for_the_rest(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work: Work, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diffs, "DIFF_LIMIT", 1000)
     committed(project)
     (project / "a.txt").write_text("four\n" * 1_000_000)
-    async with working(tmp_path / "state", project) as work:
-        found = await work.history.diff("all", work.folders)
+    found = await work.history.diff("all", work.folders)
     assert not found.problem
     assert found.folders[0].cut

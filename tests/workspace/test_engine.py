@@ -72,15 +72,6 @@ async def test_after_an_undo_a_file_has_to_be_read_again_before_it_is_edited(pro
     assert (project / "a.txt").read_text() == "one\n"
 
 
-async def test_a_resumed_session_can_undo_changes_of_an_earlier_process(project: Path) -> None:
-    async with engine_on(project, writes("x"), "Done.") as engine:
-        await collect(engine.submit("go"))
-        session = engine.session_id
-    async with engine_on(project, resume=session) as engine:
-        assert (await engine.files.undo()).deleted == (str(project / "new.txt"),)
-    assert not (project / "new.txt").exists()
-
-
 async def test_a_fork_can_undo_earlier_prompts_without_affecting_the_other_session(project: Path) -> None:
     async with engine_on(project, writes("x"), "Done.") as engine:
         await collect(engine.submit("go"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.workspace.git import head_commit
-from tests.workspace.folders import git, working
+from tests.workspace.folders import Work, git
 
 ONE = "1" * 40
 
@@ -56,32 +56,30 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_undo_reports_that_commits_stay(project: Path, tmp_path: Path) -> None:
+async def test_an_undo_reports_that_commits_stay(work: Work, project: Path) -> None:
     first = git(project, "rev-parse", "HEAD")
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            (project / "a.txt").write_text("2\n")
-        assert "commit" not in (await work.history.undo()).text
-        async with work.submission():
-            (project / "a.txt").write_text("3\n")
-            git(project, "commit", "-q", "-a", "-m", "second")
-        second = git(project, "rev-parse", "HEAD")
-        report = await work.history.undo()
-        assert report.text == (
-            f"The repository of {project} went from commit {first[:10]} to {second[:10]} meanwhile: "
-            "undo does not change commits and branches; use git for that."
-        )
-        assert (project / "a.txt").read_text() == "1\n"
-        assert (await work.history.undo()).text == "Nothing more to undo in this session."
+    async with work.submission():
+        (project / "a.txt").write_text("2\n")
+    assert "commit" not in (await work.undo()).text
+    async with work.submission():
+        (project / "a.txt").write_text("3\n")
+        git(project, "commit", "-q", "-a", "-m", "second")
+    second = git(project, "rev-parse", "HEAD")
+    report = await work.undo()
+    assert report.text == (
+        f"The repository of {project} went from commit {first[:10]} to {second[:10]} meanwhile: "
+        "undo does not change commits and branches; use git for that."
+    )
+    assert (project / "a.txt").read_text() == "1\n"
+    assert (await work.undo()).text == "Nothing more to undo in this session."
     assert git(project, "rev-parse", "HEAD") == second
 
 
 @pytest.mark.anyio
-async def test_an_undo_of_only_a_commit_names_it(project: Path, tmp_path: Path) -> None:
+async def test_an_undo_of_only_a_commit_names_it(work: Work, project: Path) -> None:
     (project / "a.txt").write_text("mine\n")
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission():
-            git(project, "commit", "-q", "-a", "-m", "second")
-        report = await work.history.undo()
+    async with work.submission():
+        git(project, "commit", "-q", "-a", "-m", "second")
+    report = await work.undo()
     assert not report.done
     assert "undo does not change commits and branches" in report.text

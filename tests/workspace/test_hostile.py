@@ -105,9 +105,9 @@ async def test_nothing_from_a_repository_runs_and_its_git_folder_is_unchanged(
             assert await work.history.changes()
             assert (await work.history.diff("session", work.folders)).folders
         for _number in range(3):
-            assert (await work.history.undo()).kept == ()
+            assert (await work.undo()).kept == ()
         assert state_of(project) == before
-        while (await work.history.redo()).done:
+        while (await work.redo()).done:
             pass
         assert (project / "a.txt").read_bytes() == b"crlf\r\nlf\n\0" * 2
     assert not (tmp_path / "sprung").exists()
@@ -127,7 +127,7 @@ async def test_the_users_own_settings_and_environment_do_not_reach_it(tmp_path: 
         async with work.submission():
             (project / "a.txt").write_bytes(b"b\r\n")
         assert work.history.take_notice() is None
-        assert (await work.history.undo()).restored == (str(project / "a.txt"),)
+        assert (await work.undo()).restored == (str(project / "a.txt"),)
     assert (project / "a.txt").read_bytes() == b"a\r\n"
     assert not (tmp_path / "sprung").exists()
     assert list((tmp_path / "wrong").iterdir()) == [tmp_path / "wrong" / ".gitconfig"]
@@ -148,7 +148,7 @@ async def test_a_repository_made_by_the_agent_cannot_run_anything_either(tmp_pat
             (tmp_path / "sprung").unlink(missing_ok=True)
         for _time in range(2):
             await work.history.changes()
-        await work.history.undo()
+        await work.undo()
     assert (project / "lib" / "a.txt").read_text() == "1"
     assert not (tmp_path / "sprung").exists()
 

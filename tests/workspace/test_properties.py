@@ -87,14 +87,14 @@ async def test_undo_gives_back_the_exact_tree_and_redo_the_other(seed: int, tmp_
             if state_of(root) != states[-1]:
                 states.append(state_of(root))
         for state in reversed(states[:-1]):
-            report = await work.history.undo()
+            report = await work.undo()
             assert report.kept == ()
             assert state_of(root) == state
-        assert not (await work.history.undo()).done
+        assert not (await work.undo()).done
         for state in states[1:]:
-            assert (await work.history.redo()).kept == ()
+            assert (await work.redo()).kept == ()
             assert state_of(root) == state
-        assert not (await work.history.redo()).done
+        assert not (await work.redo()).done
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES // 3))
@@ -112,7 +112,7 @@ async def test_later_changes_of_the_user_are_never_lost(seed: int, tmp_path: Pat
         for _act in range(4):
             act(rng, root)
         mine = {path: value for path, value in state_of(root).items() if left.get(path) != value}
-        report = await work.history.undo()
+        report = await work.undo()
         after = state_of(root)
     for path, value in mine.items():
         if value[0] != "folder":

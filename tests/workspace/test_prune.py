@@ -51,10 +51,10 @@ async def test_sessions_older_than_thirty_days_are_pruned_and_others_can_still_b
         await work.history._pruning
         assert [path.name for path in (place / "refs" / "snapshots").iterdir()] == ["new"]
         assert [path.name for path in (snapshots / "sessions").iterdir()] == ["new.jsonl"]
-        assert (await work.history.undo()).deleted == (str(project / "b.txt"),)
-        assert (await work.history.undo()).deleted == (str(project / "new.txt"),)
+        assert (await work.undo()).deleted == (str(project / "b.txt"),)
+        assert (await work.undo()).deleted == (str(project / "new.txt"),)
     async with working(state, project, session="old") as work:
-        assert not (await work.history.undo()).done
+        assert not (await work.undo()).done
 
 
 async def test_snapshots_of_an_unused_folder_are_deleted(project: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_undo_reports_deleted_copies(project: Path, tmp_path: Path) -> Non
         if path.is_file():
             path.unlink()
     async with working(state, project, session="old") as work:
-        report = await work.history.undo()
+        report = await work.undo()
     assert not report.done
     assert "have been deleted" in report.text
     assert (project / "old.txt").exists()

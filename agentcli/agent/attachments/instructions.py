@@ -15,19 +15,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.attachments.mentions import attached_paths
+from agentcli.agent.attachments.mentions import list_attached_paths
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
-from agentcli.core.append_only import RunningValue, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.space_saving import RunningValue, latest
 from agentcli.core.text.plaintext import plain_line
 from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
 from agentcli.memory.notes import Note, Notes
-from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import absolute_path
+from agentcli.tools.base import ToolContext, absolute_path
 from agentcli.tools.registry import builtin_traits, file_field
 
 INSTRUCTIONS = "instructions"
@@ -111,7 +110,7 @@ class ConversationInstructions(Attachments):
         self._ours |= {file.real for file in files}
         due = [file for file in files if announced.get(file.real) != file.digest]
         if due:
-            known = known_anyway(due, self._view.messages(state.messages), state.tool_context)
+            known = find_known_anyway(due, self._view.messages(state.messages), state.tool_context)
             due = [file for file in due if file.real not in known]
         messages = [self._message(file, new=not announced.get(file.real)) for file in _at_once(due)]
         return [*messages, *(self._report_gone(path) for path in gone if announced.get(path))]
@@ -122,7 +121,7 @@ class ConversationInstructions(Attachments):
         return always, self._files.near(folders, always), gone
 
     def _list_announced(self, state: LoopState) -> dict[str, str]:
-        return {**self._front(state).sources, **self._in_sight.of(self._view.shown_messages(state.messages))}
+        return {**self._front(state).sources, **self._in_sight.of(self._view.list_shown_messages(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
         return self._fronts[self._view.front_boundary(state.messages)]
@@ -174,7 +173,7 @@ class ConversationInstructions(Attachments):
         if count > len(messages) or (count and messages[count - 1].id != last):
             count = 0
         for place in range(count, len(messages)):
-            for path in _touched(messages, place, state.tool_context):
+            for path in _list_touched(messages, place, state.tool_context):
                 self._touched.pop(path, None)
                 self._touched[path] = None
         # A reply without results yet is scanned again.
@@ -187,11 +186,11 @@ def _with_announced(announced: dict[str, str], message: Message) -> dict[str, st
     return announced
 
 
-def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
+def _list_touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
     """The folders of the files that a message attaches or that its successful calls touched."""
     uses = messages[place].tool_uses
     if not uses:
-        return [str(Path(path).parent) for path in attached_paths([messages[place]])]
+        return [str(Path(path).parent) for path in list_attached_paths([messages[place]])]
     following = (message for message in messages[place + 1 : place + 4] if message.tool_results)
     results = next((message.tool_results for message in following), ())
     done = {result.tool_use_id for result in results if not result.is_error}
@@ -206,7 +205,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
     return found
 
 
-def known_anyway(
+def find_known_anyway(
     due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
 ) -> Collection[str]:
     """Real paths of the files that the model has just read or written, that have not changed since, and that the
@@ -241,7 +240,7 @@ _NOTES = "memory_notes"
 _HEADING = "[Notes from your memory that may matter here. They are of earlier sessions: check before you rely on them.]"
 
 
-def _own_prompt(message: Message) -> Message | None:
+def _find_own_prompt(message: Message) -> Message | None:
     return message if message.origin in (Origin.PROMPT, Origin.QUEUED) and not message.is_copy else None
 
 
@@ -252,7 +251,7 @@ class MemorySearch(Attachments):
         self._notes = notes
         self._ids = ids
         self._shown = shown
-        self._last_prompt: RunningValue[Message, Any] = latest(_own_prompt)
+        self._last_prompt: RunningValue[Message, Any] = latest(_find_own_prompt)
         self._prompt = ""
         """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None
@@ -284,5 +283,5 @@ class MemorySearch(Attachments):
         for message in shown:
             announced.update(message.meta.get(_NOTES, {}))
         due = [note for note in found if announced.get(note.real) != note.digest]
-        known = known_anyway(due, shown, state.tool_context) if due else ()
+        known = find_known_anyway(due, shown, state.tool_context) if due else ()
         return [note for note in due if note.real not in known]

@@ -19,22 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import EmitEvent
-from agentcli.agent.toolcalls.call_data import user_words
-from agentcli.agent.user_input import Questions, UserQuestion
+from agentcli.agent.ports import EmitEvent, Questions, UserQuestion
+from agentcli.agent.toolcalls.calls import user_words
 from agentcli.core import events as ev
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.core.text.format import counted
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, Tool, ToolContext
-from agentcli.tools.builtin import absolute_path, is_encodable, shown_path, title_of
-from agentcli.tools.files.disk import folder_names, quoted_name
+from agentcli.tools.base import Output, Tool, ToolContext, absolute_path, is_encodable, show_path, title_of
+from agentcli.tools.files.disk import folder_names, quote_name
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.tools import ResourceMention
@@ -264,7 +261,7 @@ def _problem_without_question(decision: Decision, questions: Questions, may_ask:
 
 
 def _list_folder(path: str, context: ToolContext) -> Output:
-    names = [quoted_name(name) for name in folder_names(path, context.hides)]
+    names = [quote_name(name) for name in folder_names(path, context.hides)]
     more = [f"… and {len(names) - _MAX_NAMES:,} more; Glob lists them"] if len(names) > _MAX_NAMES else []
     text = "\n".join((*names[:_MAX_NAMES], *more)) or "(empty)"
     summary = f"directory, {counted(len(names), 'entry', 'entries')}"
@@ -276,7 +273,7 @@ def _attach(mention: Mention | ResourceMention, output: Output, context: ToolCon
     if not isinstance(mention, Mention):
         name = mention.name
     else:
-        name = shown_path(mention.path, context)
+        name = show_path(mention.path, context)
         is_folder = output.display.get("kind") == _FOLDER
         what = "The names in this directory follow" if is_folder else "Its content follows, as Read shows it"
         part = f", lines {mention.lines[0]:,}–{mention.lines[1]:,}" if mention.lines is not None else ""
@@ -302,7 +299,7 @@ def _notice(mention: Mention | ResourceMention, problem: str) -> ev.NoticeRaised
     return ev.NoticeRaised(text=text, level="warning", code="mention")
 
 
-def attached_paths(messages: Sequence[Message]) -> list[str]:
+def list_attached_paths(messages: Sequence[Message]) -> list[str]:
     """The files and folders that these messages attach, in their order."""
     found = (message.meta.get(ATTACHED) for message in messages)
     return [str(one["path"]) for one in found if isinstance(one, dict) and "path" in one]

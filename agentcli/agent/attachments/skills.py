@@ -18,9 +18,9 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.prompt_expansion import rights_notice, skill_text
 from agentcli.core.aio import in_thread
-from agentcli.core.append_only import RunningValue
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
+from agentcli.core.space_saving import RunningValue
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import SkillFile
 from agentcli.definitions.library import Library
@@ -99,7 +99,7 @@ class SkillListing(Attachments):
         self._shown = shown
         self._has_tool = has_tool
         self._refreshes = refreshes
-        self._announced: RunningValue[Message, _Known] = RunningValue(_Known, _taken_in)
+        self._announced: RunningValue[Message, _Known] = RunningValue(_Known, _take_in)
         """What messages in sight say about skills."""
         self._ranked: tuple[tuple[str, int], list[str]] = (("", -1), [])
         """The query and the library's version of the last ranking, and its best skills."""
@@ -151,7 +151,7 @@ class SkillListing(Attachments):
         lines = [] if due or not others else [_HEADING, _more(len(others))]
         if due:
             unlisted = len(now) - len({*announced, *(skill.name for skill in due)} & set(now))
-            lines = [self._heading(announced, due), *self._lines(due, unlisted)]
+            lines = [self._make_heading(announced, due), *self._lines(due, unlisted)]
         if gone:
             lines.append(f"[Skills that are gone: {', '.join(gone)}]")
         listed = {skill.name: list(_digests(skill)) for skill in due}
@@ -163,7 +163,7 @@ class SkillListing(Attachments):
             meta[SKILLS]["unchanged"] = True
         return user_message("\n".join(lines), self._ids.new(), Origin.ATTACHMENT, meta)
 
-    def _heading(self, announced: Mapping[str, _Digests], due: Sequence[SkillFile]) -> str:
+    def _make_heading(self, announced: Mapping[str, _Digests], due: Sequence[SkillFile]) -> str:
         if not self._has_tool:
             return _BY_READING
         if not announced:
@@ -227,7 +227,7 @@ class _Known:
                 self._files[path.rpartition("/")[2]] = None
 
 
-def _taken_in(known: _Known, message: Message) -> _Known:
+def _take_in(known: _Known, message: Message) -> _Known:
     known.take_subject(message)
     if not message.meta:
         return known
@@ -253,7 +253,7 @@ def _more(count: int) -> str:
     return f"- and {count} more. To find one, call Skill with `{SEARCH}` and a few words as its skill."
 
 
-def used_skills(messages: Sequence[Message]) -> list[str]:
+def list_used_skills(messages: Sequence[Message]) -> list[str]:
     """Skills that were loaded, by the model or with a slash command, last used first, each once."""
     used: dict[str, None] = {}
     for message in reversed(messages):

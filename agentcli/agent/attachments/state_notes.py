@@ -14,14 +14,14 @@ from typing import Any
 from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, Lookup
+from agentcli.agent.ports import Attachments
 from agentcli.core.aio import in_thread
-from agentcli.core.append_only import RunningValue, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, RESULT_DATA, Json, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
+from agentcli.core.space_saving import RunningValue, latest
 from agentcli.core.text.format import counted
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.planning import NAME as TASK_LIST_TOOL
 from agentcli.tools.planning import last_list, todos_from, written_lists
@@ -64,30 +64,16 @@ class Composite(Attachments):
         self._parts: tuple[Attachments, ...] = ()
         for part in parts:
             self._parts += part._parts if isinstance(part, Composite) else (part,)
-        self._looking = [part for part in self._parts if type(part).lookup is not Attachments.lookup]
-        self._waiting = [part for part in self._parts if type(part).waits is not Attachments.waits]
-        self._looked_up_for: LoopState | None = None
 
     @property
     def waits(self) -> bool:
-        return any(part.waits for part in self._waiting)
-
-    def lookup(self, state: LoopState) -> Lookup | None:
-        if self._looked_up_for is state:
-            return None
-        self._looked_up_for = state
-        lookups = [look for part in self._looking if (look := part.lookup(state)) is not None]
-
-        def look_up() -> None:
-            for look in lookups:
-                look()
-
-        return look_up if lookups else None
+        return any(part.waits for part in self._parts)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         # One thread for all of them.
-        if (lookup := self.lookup(state)) is not None:
-            await in_thread(lookup)
+        lookups = [look for part in self._parts if (look := part.lookup(state)) is not None]
+        if lookups:
+            await in_thread(lambda: [look() for look in lookups])
         return [message for part in self._parts for message in await part.collect(state)]
 
 
@@ -251,18 +237,18 @@ def _is_list_stale(shown: Sequence[Message]) -> bool:
 _NUMBER = lazy_pattern(r"bash_(\d{1,9})")
 
 
-def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:
+def resume_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:
     """The background commands of a resumed session; `recorded`: those in its file, by id."""
     announced = _list_announced(log) if recorded else set()
     earlier = [
-        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in announced)
+        EarlierShell(shell_id, str(task.get("command", "")), _describe_end(task), is_reported=shell_id in announced)
         for shell_id, task in recorded.items()
     ]
     numbers = (int(match[1]) for shell_id in recorded if (match := _NUMBER.fullmatch(shell_id)))
     return Shells(earlier, max(numbers, default=0))
 
 
-def _ended(task: Json) -> str:
+def _describe_end(task: Json) -> str:
     """Outcome of a command; one without a recorded end was stopped when the program ended."""
     running = task.get("status", "running") == "running"
     return ENDED_WITH_SESSION if running else str(task.get("summary") or task["status"])

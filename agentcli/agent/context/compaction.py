@@ -12,19 +12,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context.compaction_plan import CompactionDraft, drafted
-from agentcli.agent.ports import ask_hooks, hook_message
+from agentcli.agent.context.compaction_plan import CompactionDraft, draft_compaction
+from agentcli.agent.ports import Questions, ask_hooks, hook_message
 from agentcli.agent.side_call import SideCall
-from agentcli.agent.user_input import Questions
 from agentcli.context import compact as words
 from agentcli.context.estimate import message_tokens
 from agentcli.context.view import ContextView, normalise
 from agentcli.core import events as ev
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.append_only import AppendOnly
+from agentcli.core.aio import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
+from agentcli.core.space_saving import AppendOnly
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
@@ -54,6 +53,10 @@ class CompactArguments:
     """Show the summary before it takes effect."""
 
 
+class _Unchanged(Exception):
+    """The reason, for the user, why there is no compaction. Used in this module alone."""
+
+
 class Compaction:
     """Results: `messages`, empty if nothing changed, `problem` and `summary`.
 
@@ -81,7 +84,6 @@ class Compaction:
         self.summary = ""
         """Summary by the model, possibly edited by the user."""
         self._model = ""
-        self._draft: CompactionDraft | None = None
         self.problem: str | None = None
         """Why nothing has changed, for the user."""
         self._cost: float | None = 0.0
@@ -96,27 +98,23 @@ class Compaction:
         session, emit, log, signal = self._session, self._session.emit, self._log, self._signal
         view, overhead = session.view, session.requests.overhead_tokens()
         before = view.estimate(log, overhead)
-        estimated = overhead + view.estimator.density * view.estimator.total(view.messages(log))
+        estimated = overhead + view.estimator.total(view.messages(log))
         self._scale = min(1.0, before / max(1.0, estimated))
         await emit(ev.CompactionStarted(trigger=self._trigger))
         try:
             log = log if session.log.is_whole else await signal.run(session.log.whole(log))
-        except Aborted:
-            self.problem = INTERRUPTED
-            await emit(ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED, interrupted=True))
-            return
-        for stage in (self._summarise, self._review_draft):
-            await stage(log, before, signal)
-            if self.problem is not None:
-                interrupted = self.problem == INTERRUPTED
-                await emit(
-                    ev.CompactionFailed(
-                        trigger=self._trigger, text=self.problem, cancelled=self.cancelled, interrupted=interrupted
-                    )
+            await self._summarise(log, before, signal)
+            draft = await self._review_draft(log, before, signal)
+        except (Aborted, _Unchanged) as reason:
+            interrupted = isinstance(reason, Aborted)
+            self.problem = INTERRUPTED if interrupted else str(reason)
+            await emit(
+                ev.CompactionFailed(
+                    trigger=self._trigger, text=self.problem, cancelled=self.cancelled, interrupted=interrupted
                 )
-                return
-        assert self._draft is not None
-        following = self._draft.messages
+            )
+            return
+        following = draft.messages
         after = self._after(log, following)
         self.messages = (words.boundary(session.ids.new(), self._trigger, (before, after), following), *following)
         for message in self.messages:
@@ -139,22 +137,16 @@ class Compaction:
     # ------------------------------------------------------------------------------------------------ the summary
 
     async def _summarise(self, log: Sequence[Message], before: int, signal: AbortSignal) -> None:
-        """Request the summary, in other ways if the first fails; sets `summary` or `problem`."""
+        """Request the summary, in other ways if the first fails; sets `summary`. Raises `Aborted` or `_Unchanged`."""
         session = self._session
         attempt = _SummaryRequest.first(session.view, log, self._trigger, session.context_limits.window - before)
         if attempt is None:
-            self.problem = NOTHING_YET
-            return
-        try:
-            focus = await ask_hooks(
-                session.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, session.emit
-            )
-        except Aborted:
-            self.problem = INTERRUPTED
-            return
+            raise _Unchanged(NOTHING_YET)
+        focus = await ask_hooks(
+            session.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, session.emit
+        )
         if focus is None:
-            self.problem = BLOCKED
-            return
+            raise _Unchanged(BLOCKED)
         while True:
             request = session.requests.build(attempt.wire(focus), attempt.max_tokens, "compact", self._budget_spent)
             request = replace(request, forbid_tools=attempt.forbid_tools)
@@ -162,15 +154,19 @@ class Compaction:
             await session.emit(ev.RequestStarted(model=model, turn=0, purpose="compact", estimated_tokens=before))
             call = SideCall(session)
             await call.run(request, signal, self._count)
-            if signal.aborted:
-                self.problem = INTERRUPTED
-                return
+            if signal.reason is not None:
+                raise Aborted(signal.reason)
             following = attempt.again(call)
             if following is None:
                 break
             attempt = following
-        self.problem = _summary_problem(call)
         self.summary = (call.text or "").strip()
+        if call.failure is not None:
+            raise _Unchanged(f"The conversation could not be compacted: {call.failure.message}")
+        if call.stop_reason not in (None, "end_turn", "stop_sequence"):
+            raise _Unchanged(f"The model's summary is incomplete ({call.stop_reason}). The conversation is unchanged.")
+        if not self.summary:
+            raise _Unchanged(NO_SUMMARY)
 
     async def _count(self, event: ev.Event) -> None:
         await self._session.emit(event)
@@ -181,49 +177,42 @@ class Compaction:
 
     # --------------------------------------------------------------------------------------------- the draft
 
-    async def _review_draft(self, log: Sequence[Message], before: int, signal: AbortSignal) -> None:
-        """Draft the messages for the log and, where a user can be asked, show them for approval. Sets `_draft`."""
-        await self._redraft(log, signal)
-        if self.problem is not None or self._review is None or self._draft is None:
-            return
+    async def _review_draft(self, log: Sequence[Message], before: int, signal: AbortSignal) -> CompactionDraft:
+        """Draft the messages for the log and, where a user can be asked, show them for approval. Raises `Aborted` or
+        `_Unchanged`."""
+        draft = await self._draft(log, signal)
+        if self._review is None:
+            return draft
         request_id = self._session.ids.new()
         answer = self._review.ask(request_id)
         try:
-            await self._session.emit(self._propose(request_id, log, before, self._draft))
+            await self._session.emit(self._propose(request_id, log, before, draft))
             self._take(await signal.run(answer))
-        except Aborted:
-            self.problem = INTERRUPTED
         finally:
             self._review.withdraw(request_id)
-        if self.problem is None:
-            # Files may have changed while the user was reading.
-            await self._redraft(log, signal)
+        # Files may have changed while the user was reading.
+        return await self._draft(log, signal)
 
-    async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
-        session = self._session
-        try:
-            draft = await drafted(session, log, self.summary, signal, manual=self._trigger == "manual")
-        except Aborted:
-            self.problem = INTERRUPTED
-            return
+    async def _draft(self, log: Sequence[Message], signal: AbortSignal) -> CompactionDraft:
+        draft = await draft_compaction(self._session, log, self.summary, signal, manual=self._trigger == "manual")
         summary = message_tokens(user_message(words.summary_text(self.summary), "", Origin.SUMMARY))
         if summary >= draft.old_tokens:
-            self.problem = INFLATING
-        elif sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
-            self.problem = PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN
-        elif signal.aborted:
-            self.problem = INTERRUPTED
-        self._draft = draft
+            raise _Unchanged(INFLATING)
+        if sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
+            raise _Unchanged(PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN)
+        if signal.reason is not None:
+            raise Aborted(signal.reason)
+        return draft
 
     def _propose(
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        density = self._session.view.estimator.density * self._scale
-        fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
+        scale = self._scale
+        fixed = max(0, after - round(scale * sum(map(message_tokens, draft.messages))))
 
         def lines(shares: Iterable[words.Share], *more: words.Share) -> list[str]:
-            scaled = (*more, *((what, round(tokens * density)) for what, tokens in shares))
+            scaled = (*more, *((what, round(tokens * scale)) for what, tokens in shares))
             return [f"{what} (about {tokens:,} tokens)" for what, tokens in scaled]
 
         return ev.CompactionProposed(
@@ -242,12 +231,11 @@ class Compaction:
     def _take(self, answer: Answer) -> None:
         if answer.behavior == "deny":
             self.cancelled = True
-            self.problem = _CANCELLED
-            return
+            raise _Unchanged(_CANCELLED)
         edited = (answer.updated_input or {}).get("summary", self.summary)
         self.summary = edited.strip() if isinstance(edited, str) else self.summary
         if not self.summary:
-            self.problem = NO_SUMMARY
+            raise _Unchanged(NO_SUMMARY)
 
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
         """Size of the next request after the compaction, estimated as everywhere else."""
@@ -309,12 +297,3 @@ class _SummaryRequest:
         asked = self.view.messages(self.log) if self.shed is None else self.shed
         shorter = words.without_oldest(asked) or words.with_longest_cut(asked)
         return None if shorter is None else replace(self, shed=shorter)
-
-
-def _summary_problem(call: SideCall) -> str | None:
-    """Why a reply is not a summary; None if it is one. In either case the conversation has not changed."""
-    if call.failure is not None:
-        return f"The conversation could not be compacted: {call.failure.message}"
-    if call.stop_reason not in (None, "end_turn", "stop_sequence"):
-        return f"The model's summary is incomplete ({call.stop_reason}). The conversation is unchanged."
-    return None if (call.text or "").strip() else NO_SUMMARY

@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from agentcli.agent.attachments.mentions import attached_paths
-from agentcli.agent.attachments.skills import used_skills
+from agentcli.agent.attachments.mentions import list_attached_paths
+from agentcli.agent.attachments.skills import list_used_skills
 from agentcli.agent.context.compaction_restore import (
-    UsedFile,
-    by_importance,
     canonical_path,
     paths_read,
     recent_files,
-    restored,
+    restore_within,
 )
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.view import PROMPT_REPAIRS, ContextView
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.text.format import counted
@@ -53,14 +51,14 @@ class CompactionDraft:
     added: list[words.Share]
 
 
-async def drafted(
+async def draft_compaction(
     session: Session, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> CompactionDraft:
     """Draft a compaction. `manual`: the user speaks next. Raises `Aborted`."""
     tokens = session.view.estimator.message
     old, pending = words.split_pending(in_log(session.view, log))
     old_tokens = sum(map(tokens, old))
-    pins = words.pinned_now(old, session.pins)
+    pins = words.find_pinned(old, session.pins)
     size = _beside(pins, tokens)
     window = session.context_limits.window
     budget = _budget(window, old_tokens, old_tokens - sum(map(size, old)), summary)
@@ -70,11 +68,11 @@ async def drafted(
     as_it_was = {message.id for message in exchange}
     summarised = [message for message in old if message.id not in as_it_was]
     budget -= sum(map(size, exchange))
-    pinned, pinned_meta = words.pinned_content(summarised, session.pins)
+    pinned, pinned_meta = words.collect_pinned(summarised, session.pins)
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
     questions = words.question_ids(log)
-    said_in = _said_by(session.view, log, questions)
+    said_in = _find_own_words(session.view, log, questions)
     written = [message for message in log if words.is_written(message) and said_in(message).strip()]
     said, last = words.user_messages(written, said_in, kept_anyway)
     least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * window))
@@ -85,10 +83,10 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    files = _files(old, (*exchange, *pending), partial(canonical_path, session))
-    shown_messages = used_skills((*exchange, *pending))
-    skills = [name for name in used_skills(old) if name not in shown_messages]
-    back = await restored(session, log, files, max(0, budget), signal, skills)
+    files = _files(old, (*exchange, *pending), cache(partial(canonical_path, session)))
+    shown_messages = list_used_skills((*exchange, *pending))
+    skills = [name for name in list_used_skills(old) if name not in shown_messages]
+    back = await restore_within(session, log, files, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,
@@ -100,14 +98,14 @@ async def drafted(
         restored_meta=back.meta,
         pending=pending,
     )
-    kept = _kept(pieces, tokens)
+    kept = _list_kept(pieces, tokens)
     gone = _gone(summarised, prompts, said_in, size)
     added = [("the summary", block_tokens(TextBlock(words.summary_text(summary)))), *back.shares]
-    messages = words.compacted(pieces, session.ids.new)
+    messages = words.build_compacted(pieces, session.ids.new)
     return CompactionDraft(messages, old_tokens, sum(map(tokens, pending)), bool(pins), kept, gone, added)
 
 
-def _kept(pieces: words.CompactionParts, tokens: Callable[[Message], int]) -> list[words.Share]:
+def _list_kept(pieces: words.CompactionParts, tokens: Callable[[Message], int]) -> list[words.Share]:
     """What stays, for the preview."""
     exchange, pending = (sum(map(tokens, messages)) for messages in (pieces.exchange, pieces.pending))
     said = counted(pieces.prompts.count("<user_message>\n"), "message")
@@ -147,10 +145,10 @@ def _gone(
     return [(counted(counts[kind], *kind), tokens[kind]) for kind in counts]
 
 
-def _files(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[UsedFile]:
-    """Files to restore, most important first: none that the kept messages show."""
-    seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
-    return by_importance([file for file in recent_files(old, canonical) if canonical(file.path) not in seen])
+def _files(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
+    """Files to restore, the last used first: none that the kept messages show."""
+    seen = {canonical(path) for path in (*paths_read(shown), *list_attached_paths(shown))}
+    return [path for path in recent_files(old, canonical) if canonical(path) not in seen]
 
 
 def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
@@ -159,7 +157,7 @@ def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
 
-def _said_by(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
+def _find_own_words(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
     """Return a function that gives the user's own words in a message, without anything that the user or a refusal has
     removed, be it from the prompt itself or from a copy made by an earlier compaction. Of tool results it gives the
     user's answers to questions."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from agentcli.agent.costs.cache_watch import Setup
+from agentcli.agent.costs.cache_watch import Front
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.profile import Profile
-from agentcli.context.compact import UNREADABLE, pin_name, pinned_now, undo_compaction
+from agentcli.context.compact import UNREADABLE, find_pinned, pin_name, undo_compaction
 from agentcli.context.edits import block_id, edit_to_dict
 from agentcli.context.estimate import last_counted
 from agentcli.context.report import (
@@ -37,8 +37,8 @@ from agentcli.context.user_edits import (
     ContextChange,
     ContextEffect,
     effect_of,
-    planned_drop,
-    planned_restore,
+    plan_drop,
+    plan_restore,
 )
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -75,10 +75,7 @@ _NOUNS = {
 
 
 class ContextControl:
-    def __init__(
-        self,
-        session: Session,
-    ) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._log = session.log
         self._base_view = session.view
@@ -107,8 +104,8 @@ class ContextControl:
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
         tokens = view.estimate(self._log.messages, limits.overhead)
-        price = self._settings.price_of(self._settings.profile, self._answering(self._settings.profile))
-        return estimate_outlook(tokens, limits, price, self._cached(self._settings.profile))
+        price = self._settings.price_of(self._settings.profile, self._find_answering(self._settings.profile))
+        return estimate_outlook(tokens, limits, price, self._expect_cache(self._settings.profile))
 
     def prepare(self) -> None:
         """Measure and convert the messages of a resumed session ahead of its first request, which takes seconds for a
@@ -118,19 +115,19 @@ class ContextControl:
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""
-        price = self._settings.price_of(profile, self._answering(profile))
+        price = self._settings.price_of(profile, self._find_answering(profile))
         tokens = self._view.estimate(self._log.messages, self._context_limits().overhead)
-        return price_of_change(self._cached(self._settings.profile), self._cached(profile), price, tokens)
+        return price_of_change(self._expect_cache(self._settings.profile), self._expect_cache(profile), price, tokens)
 
     def cache_seconds_left(self) -> float | None:
         """Seconds until the prompt cache expires and the outlook changes; None: nothing is cached."""
         return self._watch.seconds_left(self._clock.monotonic())
 
-    def _cached(self, profile: Profile) -> ExpectedCache:
+    def _expect_cache(self, profile: Profile) -> ExpectedCache:
         """The part of the next request that is cached, if it is sent with this profile."""
         watch, now = self._watch, self._clock.monotonic()
-        setup = Setup(self._answering(profile), profile.effort, profile.thinking, profile.fast)
-        tokens = watch.expected(setup, now, self._requests.overhead_tokens())
+        front = Front(self._find_answering(profile), profile.effort, profile.thinking, fast=profile.fast)
+        tokens = watch.expected(front, now, self._requests.overhead_tokens())
         reach: CacheReach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._log.last_reply_id:
             tokens = min(tokens, self._intact[1])
@@ -138,7 +135,7 @@ class ContextControl:
             return ExpectedCache(0, True, watch.long_lived, "nothing")
         return ExpectedCache(tokens, watch.cold(now), watch.long_lived, reach)
 
-    def _answering(self, profile: Profile) -> str:
+    def _find_answering(self, profile: Profile) -> str:
         """The model that the next request goes to: a fallback while the requested one is overloaded."""
         return self._provider.first_model(Request(profile.model, (), fallback_models=profile.fallback_models))
 
@@ -148,9 +145,9 @@ class ContextControl:
         shown = view.messages(self._log.messages)
         total = view.estimate(self._log.messages, self._requests.overhead_tokens())
         later = view.estimator.later(shown) if last_counted(shown) >= 0 else 0
-        tools = (*self._requests.tools, *self._requests.loaded_by(shown))
-        reach = self._cached(self._settings.profile).reach
-        pinned = pinned_now(shown, self._pins)
+        tools = (*self._requests.tools, *self._requests.list_loaded_by(shown))
+        reach = self._expect_cache(self._settings.profile).reach
+        pinned = find_pinned(shown, self._pins)
         items = context_items(shown, total, later, self._settings.profile.system, tools, pinned, reach)
         return self._not_cached_behind_changes(items)
 
@@ -162,17 +159,15 @@ class ContextControl:
     def density(self) -> float:
         """True tokens per estimated token, scaled so that the items of the next request sum up to its measured size."""
         view, overhead = self._view, self._requests.overhead_tokens()
-        learnt = view.estimator.density
-        shown = view.messages(self._log.messages)
-        estimated = overhead + learnt * sum(map(view.estimator.message, shown))
-        return learnt * view.estimate(self._log.messages, overhead) / estimated if estimated else learnt
+        estimated = overhead + view.estimator.total(view.messages(self._log.messages))
+        return view.estimate(self._log.messages, overhead) / estimated if estimated else 1.0
 
     def item_text(self, item: str) -> str:
         """Text of an item as the model sees it, of a dropped one in its original form; "" if there is none. Untrusted
         text."""
         if item == "system":
             return "\n\n".join(self._settings.profile.system)
-        for tool in (*self._requests.tools, *self._requests.loaded_by(self._view.messages(self._log.messages))):
+        for tool in (*self._requests.tools, *self._requests.list_loaded_by(self._view.messages(self._log.messages))):
             if item == f"tool:{tool['name']}":
                 return json.dumps(tool, indent=2, ensure_ascii=False)
         found = self._block(item)
@@ -183,7 +178,7 @@ class ContextControl:
     @property
     def pins(self) -> frozenset[str]:
         """The ids of the items that are pinned, as `items` has them now."""
-        return pinned_now(self._view.messages(self._log.messages), self._pins)
+        return find_pinned(self._view.messages(self._log.messages), self._pins)
 
     def pin(self, item: str) -> str | None:
         """Keep an item in every request, also across compactions. Returns the reason if it cannot be pinned."""
@@ -228,7 +223,7 @@ class ContextControl:
     def restore(self, item: str) -> ContextEffect | str:
         """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
         state = self._context_state()
-        change = planned_restore(self._view, self._log.messages, item, state)
+        change = plan_restore(self._view, self._log.messages, item, state)
         if isinstance(change, str):
             return change
         restored = self._apply(change, f"you restored {self._name(item)}", effect_of(change, state))
@@ -239,7 +234,7 @@ class ContextControl:
     def _plan_drop(self, item: str, state: ContextState) -> ContextChange | str:
         sizes = {one.id: one.tokens for one in self.items()}
         running = self._session.is_model_working
-        return planned_drop(self._view, self._log.messages, item, state, running=running, sizes=sizes)
+        return plan_drop(self._view, self._log.messages, item, state, running=running, sizes=sizes)
 
     def _apply(self, change: ContextChange, reason: str, outcome: ContextEffect) -> ContextEffect:
         """Apply a change now, or as soon as the reply in flight has arrived."""
@@ -313,7 +308,7 @@ class ContextControl:
             return self._base_view
         if self._view_with_pending is None:
             edits = [edit for change, _reason in self._pending for edit in change.edits]
-            self._view_with_pending = self._base_view.imagined(edits, self._log.messages[-1].id)
+            self._view_with_pending = self._base_view.imagine(edits, self._log.messages[-1].id)
         return self._view_with_pending
 
     def _context_state(self) -> ContextState:

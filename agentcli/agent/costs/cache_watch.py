@@ -21,12 +21,12 @@ from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Json, Message
-from agentcli.core.text.format import elapsed, token_count
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.format import format_elapsed, token_count
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, Usage
 from agentcli.providers.base import Effort, Request, Thinking, ThinkingMode
-from agentcli.providers.requests.body import USUAL_THINKING_BUDGET
+from agentcli.providers.body import USUAL_THINKING_BUDGET
 
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
@@ -42,24 +42,6 @@ _REPAIRS = {
     "leave_out_prompt": "a prompt that was declined is left out",
     "leave_out_unchecked": "a prompt that hooks had not checked is left out",
 }
-
-
-@frozen
-class Setup:
-    """Settings that key the cache and that a user can change."""
-
-    model: str
-    effort: Effort | None = None
-    thinking: Thinking = Thinking()
-    fast: bool = False
-    """Whether fast mode is requested: requests of different speeds share no cache."""
-
-
-@frozen
-class CacheBreak:
-    block: str
-    """The changed block, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
-    reason: str
 
 
 @frozen
@@ -132,15 +114,15 @@ class CacheWatch:
         """Whether the cache is kept for an hour, which makes writing it more expensive."""
         return self._cached is not None and self._cached.ttl >= LONG_TTL
 
-    def expected(self, setup: Setup, now: float, head: int) -> int:
-        """Tokens that a request with this setup would read from the cache if no old content is changed in it. `head`:
+    def expected(self, front: Front, now: float, head: int) -> int:
+        """Tokens that a request with this front would read from the cache if no old content is changed in it. `head`:
         tokens in front of the messages, which is all that stays cached after a compaction or a change of thinking."""
         cached = self._cached
-        if cached is None or self.cold(now) or not same_model(setup.model, cached.front.model):
+        if cached is None or self.cold(now) or not same_model(front.model, cached.front.model):
             return 0
-        if (setup.effort, setup.fast) != (cached.front.effort, cached.front.fast):
+        if (front.effort, front.fast) != (cached.front.effort, cached.front.fast):
             return 0
-        if cached.is_whole and not self._compactions and think_alike(setup.thinking, cached.front.thinking):
+        if cached.is_whole and not self._compactions and think_alike(front.thinking, cached.front.thinking):
             return cached.tokens
         return min(head, cached.tokens)
 
@@ -227,23 +209,23 @@ class CacheWatch:
     ) -> list[ev.Event]:
         """What happened to the cache between two requests."""
         found = self._find_break(before, request, front)
-        shared = usage.prompt_tokens
-        if found is not None and before.request is not None:
+        missing = max(0, min(before.tokens, usage.prompt_tokens) - usage.cache_read_input_tokens)
+        if missing and found is not None and before.request is not None:
             # What was left out of the request is not billed again, nor is new content.
-            shared = int(shared * known_share(before.request, request))
-        missing = max(0, min(before.tokens, shared) - usage.cache_read_input_tokens)
+            shared = int(usage.prompt_tokens * measure_known_share(before.request, request))
+            missing = max(0, min(before.tokens, shared) - usage.cache_read_input_tokens)
         is_much = missing >= max(_MIN_MISSING, before.tokens // 10)
         if not is_much and (found is None or (before.request is None and not missing)):
             return []
         idle = sent_at - before.at
         is_cold = is_much and idle >= before.ttl
         if found is None and before.model not in ("", model):
-            found = CacheBreak("the model", plain_line(f"{model} answered instead of {before.model}", _REASON_LIMIT))
+            found = ("the model", plain_line(f"{model} answered instead of {before.model}", _REASON_LIMIT))
         if found is None and self._refused:
             # Nothing in the conversation changed, but features of the request were dropped.
-            found = CacheBreak("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
+            found = ("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
         if found is None and before.request is None and self._reasons:
-            found = CacheBreak("what was sent before", self._reason())
+            found = ("what was sent before", self._reason())
         self.losses = self.losses.adding(
             model,
             missing,
@@ -255,22 +237,23 @@ class CacheWatch:
         rebilled = f"{token_count(missing)} tokens were billed again."
         if is_cold:
             # Any other change cost nothing then; steps that change old content wait for that.
-            text = f"The prompt cache had gone cold (idle {elapsed(idle)}): {rebilled}"
+            text = f"The prompt cache had gone cold (idle {format_elapsed(idle)}): {rebilled}"
         elif found is not None:
-            return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
+            return [ev.PrefixBroken(block=found[0], reason=found[1], rebilled_tokens=missing)]
         else:
             text = f"The server dropped the prompt cache: {rebilled}"
         return [ev.NoticeRaised(text=text, code="cache")]
 
-    def _find_break(self, before: _Cached, request: Request, front: Front) -> CacheBreak | None:
-        """The first block of the previous request that this one does not have at the same place."""
+    def _find_break(self, before: _Cached, request: Request, front: Front) -> tuple[str, str] | None:
+        """The first block of the previous request that this one does not have at the same place, in words (`the result
+        of Read src/x.py in turn 3`), and the reason."""
         if before.request is None:
-            changed = changed_since_closed(before.front, front)
-            return None if changed is None else CacheBreak(changed[0], plain_line(changed[1], _REASON_LIMIT))
-        for block, own_reason in changed_front(before.front, front):
-            return CacheBreak(block, own_reason or self._reason())
-        changed_block = changed_message(before.request, request)
-        return None if changed_block is None else CacheBreak(changed_block, self._reason())
+            changed = find_change_since_closed(before.front, front)
+            return None if changed is None else (changed[0], plain_line(changed[1], _REASON_LIMIT))
+        for block, own_reason in list_front_changes(before.front, front):
+            return block, own_reason or self._reason()
+        changed_block = find_changed_message(before.request, request)
+        return None if changed_block is None else (changed_block, self._reason())
 
     def _reason(self) -> str:
         return plain_line("; ".join(self._reasons), _REASON_LIMIT) or UNKNOWN
@@ -280,7 +263,7 @@ def same_messages(before: Request, now: Request) -> int:
     """The number of messages that both requests begin with."""
     if before.sequence is None or now.sequence is None:
         return sum(takewhile(bool, map(is_, before.messages, now.messages)))
-    return before.append_only.shared_with(now.append_only)
+    return before.append_only.count_shared(now.append_only)
 
 
 def blocks_of(message: Json) -> Sequence[Json]:
@@ -288,7 +271,7 @@ def blocks_of(message: Json) -> Sequence[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def known_share(before: Request, now: Request) -> float:
+def measure_known_share(before: Request, now: Request) -> float:
     """The share of a request, by its characters, that consists of blocks which an earlier request had too."""
     old = set(_texts(before))
     known = total = 0
@@ -307,7 +290,7 @@ def _texts(request: Request) -> Iterator[str]:
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
 
 
-def changed_front(before: Front, now: Front) -> Iterator[tuple[str, str]]:
+def list_front_changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
     """What differs in front of the messages, in the order in which the cache reads it: name and reason. The reason is
     "" unless the change explains itself."""
     if not same_model(before.model, now.model):
@@ -316,7 +299,7 @@ def changed_front(before: Front, now: Front) -> Iterator[tuple[str, str]]:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
     if before.fast != now.fast:
         yield "the speed", f"fast mode was turned {'on' if now.fast else 'off'}"
-    yield from _changed_tools(dict(before.tools), dict(now.tools))
+    yield from _list_tool_changes(dict(before.tools), dict(now.tools))
     if before.system != now.system:
         same = sum(takewhile(bool, map(eq, before.system, now.system)))
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
@@ -339,7 +322,7 @@ def think_alike(one: Thinking, other: Thinking) -> bool:
     return (one.budget_tokens or USUAL_THINKING_BUDGET) == (other.budget_tokens or USUAL_THINKING_BUDGET)
 
 
-def _changed_tools(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _list_tool_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each changed tool and the reason. The values are digests of definitions, by the tool's name."""
     for name in dict.fromkeys((*before, *now)):
         block = f"the tool {plain_line(name, 128)}"
@@ -353,7 +336,7 @@ def _changed_tools(before: Mapping[str, str], now: Mapping[str, str]) -> Iterato
         yield "the order of the tools", ""
 
 
-def changed_message(earlier: Request, later: Request) -> str | None:
+def find_changed_message(earlier: Request, later: Request) -> str | None:
     """Describe the first block of the old messages that is not at the same place in the new ones; None if all are."""
     before, now = earlier.messages, later.messages
     for place in range(same_messages(earlier, later), len(before)):
@@ -506,10 +489,10 @@ def _digest(value: object) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def changed_since_closed(before: Front, now: Front) -> tuple[str, str] | None:
+def find_change_since_closed(before: Front, now: Front) -> tuple[str, str] | None:
     """What has changed since an earlier process: the first difference and the reason, with the names of others; None if
     nothing has."""
-    changes = list(changed_front(before, now))
+    changes = list(list_front_changes(before, now))
     if not changes:
         return None
     (block, reason), *others = changes

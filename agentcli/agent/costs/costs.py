@@ -1,36 +1,262 @@
 """`engine.costs`: what the conversation has cost, what it was spent on, and the budget, with the question at its cap.
 
+Counted from the events of a conversation. What responses report is exact; the cost of a tool is an attribution, because
+the API bills whole requests. A result is in every request from the one after its call until it is cleared or compacted
+away, and takes its share of the input of each. The sizes of results are estimates.
+
 The question is asked before a request, never during one: the current reply is finished, the log is complete, and after
-a raise the work continues where it was. `Account` sums up one submission for its `Result`.
+a raise the work continues where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.costs.cache_watch import CacheWatch
-from agentcli.agent.costs.spending import Spending
-from agentcli.agent.loop_state import EndReason
+from agentcli.agent.ports import PriceOf
 from agentcli.agent.profile import price_of
+from agentcli.context.estimate import block_tokens
 from agentcli.core import events as ev
-from agentcli.core.abort import Aborted, AbortReason, AbortSignal
-from agentcli.core.events import is_of_subagent
-from agentcli.core.frozen import slotted
-from agentcli.core.ids import Clock
-from agentcli.core.messages import AnswerTracker, Json, Origin
+from agentcli.core.aio import Aborted, AbortReason, AbortSignal
+from agentcli.core.frozen import frozen, replace
+from agentcli.core.messages import Json, Message, ToolResultBlock
 from agentcli.core.permission import Answer
+from agentcli.core.space_saving import RunningValue
 from agentcli.core.text.format import money
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage, usage_row
 from agentcli.providers.catalog import Catalog
 
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
+
+
+_TITLE_LIMIT = 80
+_MAIN = "main"
+_UNKNOWN = "(unknown)"
+
+
+@frozen
+class SubmissionSpending:
+    title: str
+    """Beginning of the prompt, for display."""
+    spent: ModelTotals = ModelTotals()
+
+
+@frozen
+class ToolSpending:
+    calls: int = 0
+    result_tokens: int = 0
+    """Tokens of all its results, each counted once."""
+    in_context: int = 0
+    """Tokens of the results that the next request still contains."""
+    sent_tokens: int = 0
+    """Tokens of its results times the number of requests that contained them."""
+    cost_usd: float = 0.0
+    unpriced: bool = False
+    """Some requests with these results had no known price: the cost is incomplete."""
+
+
+class Spending:
+    def __init__(
+        self,
+        price: PriceOf,
+        shown: Callable[[], Sequence[Message]] = tuple,
+        request_tokens: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`shown`: gives the messages that a request shows now. `request_tokens`: estimate of the request that was just
+        answered."""
+        self._price = price
+        self._shown = shown
+        self._request_tokens = request_tokens
+        self._scale = 1.0
+        """Measured per estimated tokens of the last request, at most 1: limits the sizes to what it measured."""
+        self._names: dict[str, str] = {}
+        """Tool names by call id."""
+        self._sizes: dict[int, tuple[ToolResultBlock, int]] = {}
+        """Results and their tokens, by object id."""
+        self._results = RunningValue[Message, dict[str, int]](dict, self._add_results)
+        """Tokens of the results that a request shows, by tool."""
+        self._tools: dict[str, ToolSpending] = {}
+        self._unattributed: list[tuple[ev.UsageReported, Sequence[Message], float]] = []
+        """Answered requests whose cost is not attributed to tools yet: messages, and scale when it was answered."""
+        self._is_open = False
+        """Whether the costs belong to the last of the submissions."""
+        self.submissions: list[SubmissionSpending] = []
+        self.by_agent = Totals()
+        self.by_purpose = Totals()
+        self.steps = StepSavings(price)
+        """Savings by the steps that free space in old content."""
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpending]:
+        """Spending per tool, most expensive first."""
+        self._attribute_waiting()
+        in_context = self._results.of(self._shown())
+        rows = {
+            name: replace(
+                row,
+                result_tokens=round(row.result_tokens * self._scale),
+                in_context=round(in_context.get(name, 0) * self._scale),
+            )
+            for name, row in self._tools.items()
+        }
+        return dict(sorted(rows.items(), key=lambda row: (-row[1].cost_usd, -row[1].sent_tokens, row[0])))
+
+    def take(self, event: ev.Event) -> None:
+        """Count an event of the conversation."""
+        self.steps.take(event)
+        match event:
+            case ev.UsageReported():
+                self._count(event)
+            case _ if event.agent:
+                pass  # Sub-agents have contexts of their own.
+            case ev.SessionStarted():
+                self._is_open = False
+            case ev.ReplyStarted():
+                # Not with the usage of the reply before: the next request would wait for it.
+                self._attribute_waiting()
+            case ev.ContextCompacted():
+                self._sizes.clear()
+            case ev.MessageAppended(message=message) if not message.is_copy:
+                if message.is_prompt:
+                    self._begin(plain_line(message.text, _TITLE_LIMIT) or "(no text)")
+                self._names.update((use.id, use.name) for use in message.tool_uses)
+                for result in message.tool_results:
+                    tool = self._names.get(result.tool_use_id, _UNKNOWN)
+                    row = self._tools.get(tool, ToolSpending())
+                    tokens = row.result_tokens + block_tokens(result)
+                    self._tools[tool] = replace(row, calls=row.calls + 1, result_tokens=tokens)
+
+    def _begin(self, title: str) -> None:
+        self.submissions.append(SubmissionSpending(title))
+        self._is_open = True
+
+    def _count(self, event: ev.UsageReported) -> None:
+        usage, cost = event.usage, event.cost_usd
+        self.by_agent = self.by_agent.adding(event.agent or _MAIN, usage, cost)
+        self.by_purpose = self.by_purpose.adding(event.purpose, usage, cost)
+        if not self._is_open:
+            self._begin("(compaction)" if event.purpose == "compact" else "(between prompts)")
+        last = self.submissions[-1]
+        self.submissions[-1] = replace(last, spent=_add(last.spent, usage, cost))
+        if event.purpose == "turn" and not event.agent and usage.prompt_tokens:
+            # If the server counts fewer tokens than estimated, every part is scaled down alike.
+            scale = min(1.0, usage.prompt_tokens / max(1, self._request_tokens()))
+            self._unattributed.append((event, self._shown(), scale))
+
+    # --------------------------------------------------------------------------------------------------- attribution
+
+    def _attribute_waiting(self) -> None:
+        waiting, self._unattributed = self._unattributed, []
+        for event, shown, scale in waiting:
+            self._attribute(event, shown, scale)
+
+    def _attribute(self, event: ev.UsageReported, shown: Sequence[Message], scale: float) -> None:
+        results = self._results.of(shown)
+        carried = sum(results.values())
+        # Results cannot exceed the whole request, whatever their estimates add up to.
+        scale = min(scale, event.usage.prompt_tokens / carried) if carried else scale
+        self._scale = scale
+        # Parts are priced within the whole request: prices may rise with the size of the prompt.
+        cost = self._price(event.model, replace(event.usage, output_tokens=0, web_search_requests=0)) or 0.0
+        is_priced = event.cost_usd is not None
+        for tool, tokens in results.items():
+            row = self._tools.get(tool, ToolSpending())
+            self._tools[tool] = replace(
+                row,
+                sent_tokens=row.sent_tokens + round(tokens * scale),
+                cost_usd=row.cost_usd + (cost * tokens * scale / event.usage.prompt_tokens if is_priced else 0.0),
+                unpriced=row.unpriced or not is_priced,
+            )
+
+    def _add_results(self, tokens: dict[str, int], message: Message) -> dict[str, int]:
+        """Add the results in a message to the estimated tokens by tool."""
+        self._names.update((use.id, use.name) for use in message.tool_uses)
+        for result in message.tool_results:
+            if id(result) not in self._sizes:
+                self._sizes[id(result)] = (result, block_tokens(result))
+            tool = self._names.get(result.tool_use_id, _UNKNOWN)
+            tokens[tool] = tokens.get(tool, 0) + self._sizes[id(result)][1]
+        return tokens
+
+
+def _add(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
+    return ModelTotals(
+        usage=spent.usage + usage,
+        cost_usd=spent.cost_usd + (cost or 0.0),
+        requests=spent.requests + 1,
+        unpriced_requests=spent.unpriced_requests + (cost is None),
+    )
+
+
+class StepSavings:
+    def __init__(self, price: PriceOf) -> None:
+        self._price = price
+        self._left_out: dict[str, int] = {}
+        """Tokens that requests omit, by the target of the edit that removed them."""
+        self._is_new = False
+        """A step has removed something since the last response."""
+        self._response: tuple[str, Usage, bool] | None = None
+        """The last response: model, usage, and whether it was the first after a change."""
+        self._rebilled = CacheLosses()
+        self.requests = 0
+        """Number of requests that were smaller because of the steps."""
+        self.saved_tokens = 0
+        self.saved_usd = 0.0
+        self.priced = True
+        """False: some prices are unknown, so the dollars are incomplete."""
+
+    @property
+    def rebilled_tokens(self) -> int:
+        return self._rebilled.tokens
+
+    @property
+    def rebilled_usd(self) -> float:
+        return self._rebilled.cost_usd(self._price) or 0.0
+
+    def take(self, event: ev.Event) -> None:
+        if event.agent:
+            return
+        match event:
+            case ev.ContextEdited():
+                for edit in event.edits:
+                    self._left_out.pop(edit["target"], None)
+                    if event.is_by_step and edit.get("freed"):
+                        self._left_out[edit["target"]] = edit["freed"]
+                self._is_new = self._is_new or event.is_by_step
+            case ev.ContextCompacted():
+                self._left_out.clear()
+            case ev.UsageReported(purpose="turn") if event.usage.prompt_tokens:
+                self._count(event.model, event.usage)
+            case ev.PrefixBroken() if event.rebilled_tokens and self._response is not None and self._response[2]:
+                self._lose(event.rebilled_tokens, *self._response[:2])
+
+    def _count(self, model: str, usage: Usage) -> None:
+        self._response, self._is_new = (model, usage, self._is_new), False
+        tokens = sum(self._left_out.values())
+        if not tokens:
+            return
+        self.requests += 1
+        self.saved_tokens += tokens
+        larger = replace(usage, cache_read_input_tokens=usage.cache_read_input_tokens + tokens)
+        before, after = self._price(model, larger), self._price(model, usage)
+        if before is None or after is None:
+            self.priced = False
+        else:
+            self.saved_usd += before - after
+
+    def _lose(self, tokens: int, model: str, usage: Usage) -> None:
+        long_lived = usage.cache_write_1h_tokens > 0
+        if self._price(model, usage) is None:
+            self.priced = False
+        self._rebilled = self._rebilled.adding(
+            model, tokens, long_lived=long_lived, broken=True, prompt=usage.prompt_tokens, fast=usage.fast
+        )
 
 
 class Costs:
@@ -84,114 +310,6 @@ class Costs:
             if self._charged is not None:
                 parent, agent = self._charged
                 parent.take(event if event.agent else replace(event, agent=agent))
-
-
-_GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
-_NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}
-"""Terminals after which a requested structured output can be missing."""
-_SUBTYPES: Mapping[str, str] = {
-    EndReason.MAX_TURNS.value: "error_max_turns",
-    EndReason.MAX_BUDGET_USD.value: "error_max_budget_usd",
-}
-
-
-@slotted
-class Account:
-    """One per submission; the engine passes it every event before a consumer sees it."""
-
-    clock: Clock
-    wants_structured: bool = False
-    began: float = 0.0
-    usage: Usage = Usage()
-    api_duration_ms: int = 0
-    text: str = ""
-    earlier: str = ""
-    """Text so far of an answer that the next reply continues or extends."""
-    answer: AnswerTracker = field(default_factory=AnswerTracker)
-    denials: list[Json] = field(default_factory=list)
-    ended: ev.LoopEnded | None = None
-    waited: float = 0.0
-    """Seconds during which the user was asked."""
-    asked: float = 0.0
-    """Since when the user is asked, while `questions` are open."""
-    questions: set[str] = field(default_factory=set)
-
-    def take(self, event: ev.Event) -> None:
-        self._take_question(event)
-        match event:
-            case ev.UsageReported():
-                self.usage += event.usage
-                self.api_duration_ms += event.duration_ms
-            case ev.PermissionDenied():
-                denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
-                self.denials.append(denial)
-            case _ if is_of_subagent(event):
-                pass
-            case ev.ReplyStarted():
-                self.text = self.earlier
-            case ev.MessageAppended(message=message) if not message.is_copy:
-                if message.origin is Origin.REPLY:
-                    self.text = self.answer.joined(self.earlier, message.text)
-                self.answer.take(message)
-                self.earlier = self.text if self.answer.unfinished or self.answer.extends else ""
-            case ev.NoticeRaised(code="command") if event.level != "error":
-                self.text = f"{self.text}\n{event.text}" if self.text else event.text
-            case ev.LoopEnded():
-                self.ended = event
-
-    def _take_question(self, event: ev.Event) -> None:
-        was_open = bool(self.questions)
-        match event:
-            case ev.PermissionRequested() | ev.CompactionProposed():
-                self.questions.add(event.request_id)
-            case ev.PermissionResolved():
-                self.questions.discard(event.request_id)
-            case ev.ContextCompacted() | ev.CompactionFailed() | ev.LoopEnded() if not is_of_subagent(event):
-                self.questions.clear()
-            case _:
-                return
-        if self.questions and not was_open:
-            self.asked = self.clock.monotonic()
-        elif was_open and not self.questions:
-            self.waited += self.clock.monotonic() - self.asked
-
-    def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
-        ended = self.ended or ev.LoopEnded(
-            terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run ended unexpectedly."
-        )
-        subtype, is_error = self._verdict(ended)
-        text = self.text
-        if ended.final is not None:
-            text = json.dumps(ended.final, ensure_ascii=False)
-        return ev.Result(
-            subtype=subtype,
-            is_error=is_error,
-            terminal=ended.terminal,
-            text=text,
-            errors=[ended.text or ended.terminal] if is_error else [],
-            turns=ended.turns,
-            duration_ms=int((self.clock.monotonic() - self.began) * 1000),
-            waited_ms=int(self.waited * 1000),
-            api_duration_ms=self.api_duration_ms,
-            usage=self.usage,
-            total_cost_usd=totals.cost_usd,
-            fully_priced=totals.fully_priced,
-            model_usage=model_usage(totals, catalog),
-            permission_denials=self.denials,
-            session_id=session_id,
-            uuid=uuid,
-            stop_reason=ended.stop_reason,
-            api_error_status=ended.status,
-            retryable=ended.retryable,
-            structured_output=ended.final,
-        )
-
-    def _verdict(self, ended: ev.LoopEnded) -> tuple[str, bool]:
-        if self.wants_structured and ended.final is None and ended.terminal in _NO_OUTPUT:
-            return "error_max_structured_output_retries", True
-        if ended.terminal in _GRACEFUL:
-            return "success", False
-        return _SUBTYPES.get(ended.terminal, "error_during_execution"), True
 
 
 def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
@@ -291,11 +409,11 @@ class Budget:
         text, totals = self.reason, self.totals()
         if not self._interactive:
             return text
-        more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
+        more = f"/budget {suggest_cap(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
         return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
 
 
-def raised(cap: float, spent: float) -> float:
+def suggest_cap(cap: float, spent: float) -> float:
     """A new limit to offer: twice the old one, and in any case more than what is spent; in whole cents."""
     return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
 
@@ -342,7 +460,7 @@ async def _raise_or_stop(session: Session, budget: Budget, signal: AbortSignal) 
 def _budget_question(budget: Budget, problem: str) -> tuple[float, Json]:
     """The limit to offer in dollars, and the question."""
     totals, cap = budget.totals(), budget.cap or 0.0
-    offer = raised(cap, totals.cost_usd)
+    offer = suggest_cap(cap, totals.cost_usd)
     if totals.fully_priced:
         text = f"The budget of {money(cap)} is spent ({money(totals.cost_usd)})."
         go_on, about = f"Raise it to {money(offer)} and continue", "The task continues."

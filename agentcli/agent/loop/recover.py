@@ -4,20 +4,22 @@ terminal."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.loop import wording as words
-from agentcli.agent.loop.decide import Find, TurnOutcome
-from agentcli.agent.loop.repetition import ask_about_loop
+from agentcli.agent.loop.decide import Find, LoopVerdict, Repetition, TurnOutcome
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
-from agentcli.agent.ports import ask_hooks, hook_message
+from agentcli.agent.ports import Priority, QueuedPrompt, UserQuestion, ask_hooks, hook_message
 from agentcli.agent.session import Session
-from agentcli.agent.user_input import Priority, QueuedPrompt
-from agentcli.context.compact import pinned_now
+from agentcli.context.compact import find_pinned
 from agentcli.core import events as ev
-from agentcli.core.abort import Aborted, AbortReason, AbortSignal
+from agentcli.core.aio import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHMENT, EXTENDS_ANSWER, Message, Origin, user_message
+from agentcli.core.text.plaintext import plain_line
+
+_TITLE_LIMIT = 200
 
 
 async def find_fact(
@@ -26,25 +28,26 @@ async def find_fact(
     """Find out one fact for the decision. Returns the state, and the outcome with the fact in it."""
     match find.fact:
         case "collapse_drain":
-            return state, await _drain_collapses(session, state, outcome)
+            edited = session.collapser.drain(state.messages, find_pinned(state.messages, session.pins))
+            if edited is not None:
+                await session.emit(edited)
+            outcome = replace(outcome, collapses_committed=len(edited.edits) if edited else 0)
         case "reactive_compact":
             return await _compact(session, state, outcome, signal)
         case "loop_verdict":
-            return state, await _ask_about_loop(session, outcome, signal)
+            verdict = await _ask_about_loop(session, outcome.repetition, signal) if outcome.repetition else None
+            aborted: dict[str, Any] = {} if verdict else {"aborted": signal.reason, "aborted_in": "tools"}
+            outcome = replace(outcome, loop_verdict=verdict, **aborted)
         case "stop_hooks":
-            return state, await _run_stop_hooks(session, state, outcome, signal)
+            try:
+                answer = await ask_hooks(session.hooks, lambda hooks: hooks.before_stop(state), signal, session.emit)
+                outcome = replace(outcome, stop_hooks=answer)
+            except Aborted as abort:
+                outcome = replace(outcome, aborted=abort.reason)
         case "queued_prompts":
             taken = await take_prompts(session, state, "later", signal)
             return taken, replace(outcome, prompts_taken=taken is not state, aborted=signal.reason)
-
-
-async def _drain_collapses(session: Session, state: LoopState, outcome: TurnOutcome) -> TurnOutcome:
-    log, view = state.messages, session.view
-    edited = session.collapser.drain(log, pinned_now(log, session.pins))
-    if edited is not None:
-        session.pipeline.broken_by(view, log, edited, view.estimate(log, session.requests.overhead_tokens()))
-        await session.emit(edited)
-    return replace(outcome, collapses_committed=len(edited.edits) if edited else 0)
+    return state, outcome
 
 
 async def _compact(
@@ -55,28 +58,38 @@ async def _compact(
     state = replace(state.adding(*compaction.messages), reactive_compact_attempted=True)
     if compaction.messages:
         state = state.with_budget_carried(outcome.output_tokens)
-        for message in await attachments_now(session, state, signal):
+        for message in await session.collect_attachments(state, signal):
             state = await _add(session, state, message)
     compacted = bool(compaction.messages)
     return state, replace(outcome, compacted=compacted, summary=compaction.summary, aborted=signal.reason)
 
 
-async def _ask_about_loop(session: Session, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
-    assert outcome.repetition is not None
-    verdict = await ask_about_loop(
-        outcome.repetition, session.runner.title, session.questions, session.ids, session.emit, signal
+async def _ask_about_loop(session: Session, found: Repetition, signal: AbortSignal) -> LoopVerdict | None:
+    """Report a repetition; ask the user whether it may continue if nothing can change. None: aborted."""
+    title = plain_line(session.runner.title(found.call.name, found.call.input), _TITLE_LIMIT)
+    asks = session.questions.interactive and not found.can_change
+    request_id = session.ids.new() if asks else ""
+    name, times, seconds = found.call.name, found.times, found.seconds
+    await session.emit(ev.LoopSuspected(request_id=request_id, name=name, title=title, times=times, seconds=seconds))
+    if not asks:
+        return LoopVerdict("polling" if found.can_change else "unattended")
+    # An ordinary permission request, so that every front end can show it.
+    question = ev.PermissionRequested(
+        request_id=request_id,
+        tool_use_id="",
+        name="Loop guard",
+        input={},
+        title=title,
+        reason="The agent seems to be stuck in a loop. Yes continues, no stops this task.",
+        display={"kind": "loop", "text": f"{title}: the same result {times} times in a row."},
     )
-    if verdict is None:
-        return replace(outcome, aborted=signal.reason, aborted_in="tools")
-    return replace(outcome, loop_verdict=verdict)
-
-
-async def _run_stop_hooks(session: Session, state: LoopState, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
-    try:
-        verdict = await ask_hooks(session.hooks, lambda hooks: hooks.before_stop(state), signal, session.emit)
-    except Aborted as abort:
-        return replace(outcome, aborted=abort.reason)
-    return replace(outcome, stop_hooks=verdict)
+    answer = await UserQuestion(question, session.questions, signal).ask(session.emit)
+    if answer is None:
+        return None
+    # A refusal with a message means to stop this and do something else, so the model continues.
+    if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
+        return LoopVerdict("continue", answer.message.strip())
+    return LoopVerdict("stop")
 
 
 async def take_prompts(session: Session, state: LoopState, most: Priority, signal: AbortSignal) -> LoopState:
@@ -135,7 +148,7 @@ async def continue_loop(
     if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
         state = await take_prompts(session, state, "next", signal)
     if has_results or decision.data.get("reason") == "queued_prompts":
-        for message in await attachments_now(session, before, signal):
+        for message in await session.collect_attachments(before, signal):
             state = await _add(session, state, message)
     state = next_state(state, decision, outcome.output_tokens)
     await session.emit(ev.LoopContinued(transition=transition.value, turn=state.turn_count, data=dict(decision.data)))
@@ -145,7 +158,7 @@ async def continue_loop(
 async def end_loop(session: Session, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
     """Add the messages of a terminal to the log, end the background work and emit `LoopEnded`."""
     emit, failure = session.emit, outcome.failure
-    for prompt in refused_prompts(state) if outcome.refused is not None else ():
+    for prompt in list_refused_prompts(state) if outcome.refused is not None else ():
         session.view.repair("leave_out_prompt", prompt)
         await emit(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
     failed = stop.terminal is EndReason.PROMPT_TOO_LONG or failure is not None
@@ -223,19 +236,7 @@ def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messa
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
 
 
-async def attachments_now(session: Session, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
-    """Collect attachments, also right after a compaction, which may have removed some."""
-    attachments = session.attachments
-    if not attachments.waits and not signal.aborted:
-        # Avoid a task, which costs two iterations of the event loop.
-        return tuple(await attachments.collect(state))
-    try:
-        return tuple(await signal.run(attachments.collect(state)))
-    except Aborted:
-        return ()
-
-
-def refused_prompts(state: LoopState) -> list[str]:
+def list_refused_prompts(state: LoopState) -> list[str]:
     """Ids of this submission's prompts: the model declined one of them, so none is sent again unchanged."""
     ids = []
     for message in reversed(state.messages):

@@ -10,19 +10,17 @@ from collections.abc import Callable, Sequence
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.costs.costs import ask_about_budget
 from agentcli.agent.loop import wording as words
-from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.recover import attachments_now
-from agentcli.agent.loop.repetition import repetition
+from agentcli.agent.loop.decide import TurnOutcome, repetition
 from agentcli.agent.loop.turn import Turn, TurnPlan
 from agentcli.agent.loop_state import CompactTracking, LoopState
 from agentcli.agent.session import Session
-from agentcli.context.compact import pinned_now
-from agentcli.context.steps import MAX_TURNS, ContextState, expected_turns, is_unpriced
+from agentcli.context.compact import find_pinned
+from agentcli.context.steps import MAX_TURNS, ContextState, expect_turns, is_unpriced
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
-from agentcli.core.append_only import as_append_only
+from agentcli.core.aio import AbortSignal
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Message, Origin
+from agentcli.core.space_saving import as_append_only
 from agentcli.providers.base import FailureKind
 
 
@@ -75,14 +73,14 @@ class _Preparation:
         self.state = self.state.adding(*compaction.messages)
         if compaction.messages:
             self.state = self.state.with_budget_carried()
-            for message in await attachments_now(session, self.state, signal):
+            for message in await session.collect_attachments(self.state, signal):
                 self.state = self.state.adding(message)
                 await session.emit(ev.MessageAppended(message=message))
         self.estimate = self._estimate_request()
         await ask_about_budget(session, signal)
         if signal.aborted:
             return
-        tracking = self._tracking(worked=bool(compaction.messages))
+        tracking = self._update_tracking(worked=bool(compaction.messages))
         self.state = replace(self.state, compact=tracking)
         session.context.compact_tracking = tracking
         if tracking.failures_in_a_row == session.context_limits.max_auto_failures:
@@ -94,7 +92,7 @@ class _Preparation:
         session, before = self._session, self.estimate
         view, pins, watch, price = session.view, session.pins, session.watch, session.settings.price
         cold = watch.cold(session.clock.monotonic())
-        pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
+        pinned = find_pinned(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
         # A server without prices (llama.cpp, Ollama) also caches what it has read, but does not report it.
         cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(price) else 0)
@@ -117,7 +115,7 @@ class _Preparation:
         turn, earlier = self.state.turn_count, 0
         if turn <= MAX_TURNS:
             earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
-        return expected_turns(turn, self._session.limits.max_turns, earlier)
+        return expect_turns(turn, self._session.limits.max_turns, earlier)
 
     def _estimate_request(self) -> int:
         return self._session.view.estimate(self.state.messages, self._session.context_limits.overhead)
@@ -130,7 +128,7 @@ class _Preparation:
             and self.estimate >= context.usable * context.auto_threshold
         )
 
-    def _tracking(self, *, worked: bool) -> CompactTracking:
+    def _update_tracking(self, *, worked: bool) -> CompactTracking:
         """The history with this compaction. One that leaves the context over the threshold counts as a failure."""
         known = self.state.compact
         if worked and not self._needs_compaction():
@@ -241,7 +239,7 @@ class _Exchange:
         session, state, limits = self._session, self.state, self._session.limits
         cap = limits.output_cap
         if state.max_output_override is not None:
-            cap = min(state.max_output_override, limits.raised_cap(self._output_room))
+            cap = min(state.max_output_override, limits.find_raised_cap(self._output_room))
         messages = session.view.wire(state.messages)
         request = session.requests.build(messages, cap, "turn", state.budget_spent)
         session.watch.sent(request, session.clock.monotonic())

@@ -14,7 +14,7 @@ from agentcli.agent.loop.recover import continue_loop, end_loop, find_fact
 from agentcli.agent.loop.request import exchange, prepare
 from agentcli.agent.loop_state import LoopState, Stop
 from agentcli.agent.session import Session
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.events import Event
 from agentcli.core.frozen import replace
 

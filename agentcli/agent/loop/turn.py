@@ -14,17 +14,14 @@ from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import field
 
-from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.repetition import MIN_WAIT_SECONDS, SECONDS
+from agentcli.agent.loop.decide import MIN_WAIT_SECONDS, SECONDS, TurnOutcome
 from agentcli.agent.ports import EmitEvent, hook_message
 from agentcli.agent.session import Session
-from agentcli.agent.side_call import announced, consulted
-from agentcli.agent.toolcalls.call_data import CallResult, observed_input
-from agentcli.agent.toolcalls.executor import Executor
+from agentcli.agent.side_call import list_consulted, make_announcements
+from agentcli.agent.toolcalls.calls import CallResult, Executor, observe_input
 from agentcli.context.estimate import block_tokens
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import Merge, cancel_and_wait
+from agentcli.core.aio import AbortSignal, Merge, cancel_and_wait
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import (
     NOTHING,
@@ -41,7 +38,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
-from agentcli.providers.requests.body import advisor_of, describe_advice
+from agentcli.providers.body import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
 
 
@@ -160,7 +157,7 @@ class Turn:
                 for event in await self._broken(item):
                     await self._emit(event)
             elif isinstance(item, model.Finished):
-                for event in await self._finished(item):
+                for event in await self._finish(item):
                     await self._emit(event)
             else:
                 for event in self._model_event(item):
@@ -216,14 +213,14 @@ class Turn:
                     yield ev.NoticeRaised(text=text, code="advisor")
             case model.Failed(failure, usage, name):
                 is_aborted = failure.kind is model.FailureKind.ABORTED
-                yield from self._usage(name, usage, self._unreported_output(usage) if is_aborted else 0)
+                yield from self._usage(name, usage, self._estimate_unreported(usage) if is_aborted else 0)
                 if not is_aborted:
                     self.outcome = replace(self.outcome, failure=failure)
                 self._executor.close()
             case _:
                 if isinstance(item, model.FellBack):
                     self._asked_model = item.to_model
-                yield from announced(item)
+                yield from make_announcements(item)
 
     def _block_closed(self, closed: model.Closed) -> ev.Event:
         reply = self._reply
@@ -239,7 +236,7 @@ class Turn:
         observed: Json | None = None
         if isinstance(block, ToolUseBlock):
             tool = self._session.registry.get(block.name)
-            observed = observed_input(tool, block.input, self._executor.given)
+            observed = observe_input(tool, block.input, self._executor.given)
         return ev.BlockFinished(
             observed=observed,
             message_id=reply.message_id,
@@ -257,7 +254,7 @@ class Turn:
                 self._executor.submit(call)
             self._reply.held.clear()
 
-    async def _finished(self, finished: model.Finished) -> list[ev.Event]:
+    async def _finish(self, finished: model.Finished) -> list[ev.Event]:
         reply = self._reply
         assert reply is not None
         reply.usage = finished.usage
@@ -281,7 +278,7 @@ class Turn:
             return [*events, *await self._void("the reply was empty")]
         self._whole = True
         self._executor.close()
-        return [*events, _appended(reply.message(finished.stop_reason))]
+        return [*events, _make_appended(reply.message(finished.stop_reason))]
 
     def _classify(self, reply: Reply, finished: model.Finished, overrun: bool) -> None:
         has_calls = bool(reply.tool_uses)
@@ -310,7 +307,7 @@ class Turn:
         self._reply.usage = broken.usage
         self._whole = True
         self._executor.close()
-        return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
+        return [*events, *self._withdrawn_questions(), _make_appended(self._reply.message(None))]
 
     async def _void(self, reason: str) -> list[ev.Event]:
         """Discard the reply so far: end its tools, drop its results, notify consumers."""
@@ -338,7 +335,7 @@ class Turn:
             for one in gone
         ]
 
-    def _unreported_output(self, usage: Usage) -> int:
+    def _estimate_unreported(self, usage: Usage) -> int:
         """Estimated output tokens of a stopped reply that its usage lacks. The API reports the output only at the end;
         once it has, the count is exact."""
         if not usage or self._reply is None or usage.output_tokens != self._reply.usage.output_tokens:
@@ -358,7 +355,7 @@ class Turn:
             yield ev.UsageReported(
                 model=name, usage=usage.alone, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
             )
-            yield from consulted(name, usage, self._session.price)
+            yield from list_consulted(name, usage, self._session.price)
         self._began = self._session.clock.monotonic()
 
     # ------------------------------------------------------------------------------------------------- tool events
@@ -367,7 +364,7 @@ class Turn:
         if executor is not self._executor:
             return  # It belongs to a discarded reply.
         if event is None:
-            yield from self._ordered_results(executor.results_ready())
+            yield from self._order_results(executor.results_ready())
             return
         match event:
             case ev.PermissionRequested():
@@ -381,7 +378,7 @@ class Turn:
                 self._tool_seconds = max(self._tool_seconds, event.duration_ms / 1000)
         yield event
 
-    def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
+    def _order_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
         for result in ready[self._results_added :]:
             if result.call.id not in self._finished_calls:
                 return  # Its ToolFinished has not arrived yet and must come first.
@@ -412,9 +409,9 @@ class Turn:
                     denied_by=result.denied_by,
                 )
         if results:
-            yield from self._ordered_results(results)
+            yield from self._order_results(results)
             for message in self._result_messages(results):
-                yield _appended(message)
+                yield _make_appended(message)
             if self._executor.context.cwd != self.context.cwd:
                 yield ev.DirectoryChanged(cwd=str(self._executor.context.cwd))
             self.context = self._executor.context
@@ -438,7 +435,7 @@ class Turn:
             if not self._whole:
                 reply.keep_what_came()
             if not reply.says_nothing:
-                yield _appended(reply.message(self.outcome.stop_reason))
+                yield _make_appended(reply.message(self.outcome.stop_reason))
         if self._shown_reply:
             yield ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted")
 
@@ -457,7 +454,7 @@ class Turn:
             yield hook_message(hook_texts, ids.new())
 
 
-def _appended(message: Message) -> ev.MessageAppended:
+def _make_appended(message: Message) -> ev.MessageAppended:
     return ev.MessageAppended(message=message)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.text.format import duration
 from agentcli.core.text.plaintext import plain_line
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.mcp.sampling import ServerSampling
 from agentcli.core import events as ev
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, AbortSignal, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
+from agentcli.core.processes.own_programs import open_in_browser
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.protocol import InputAnswer, InputRequest, SamplingReply, SamplingRequest, ServerRequests
 from agentcli.mcp.user_input import AddressRefused, FormRefused, InputForm, VisitAddress, parse_address, parse_form
@@ -35,10 +35,7 @@ CANCELLED = Answer("deny", updated_input={"action": "cancel"})
 
 
 class ServerQuestions:
-    def __init__(
-        self,
-        session: Session,
-    ) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
@@ -156,19 +153,13 @@ MAX_MESSAGE = 20_000
 _CANCEL = InputAnswer("cancel")
 _DECLINE = InputAnswer("decline")
 
-OpenAddress = Callable[[str, Mapping[str, str], Sequence[Path]], bool]
-
 
 class SessionRequests(ServerRequests):
     """Created before the engine, which `bind` connects. `interactive`: whether a user can be asked."""
 
-    def __init__(
-        self, *, interactive: bool = False, sampling_budget_usd: float = 0.0, open_address: OpenAddress | None = None
-    ) -> None:
-        """`open_address`: opens the user's browser; None: `core/processes/own_programs.py` does."""
+    def __init__(self, *, interactive: bool = False, sampling_budget_usd: float = 0.0) -> None:
         self._interactive = interactive
         self._sampling_budget = sampling_budget_usd
-        self._open_address = open_address
         self._session: Session | None = None
         self._sampling: ServerSampling | None = None
         self.questions: ServerQuestions | None = None
@@ -244,19 +235,13 @@ class SessionRequests(ServerRequests):
         if (answer.updated_input or {}).get("open") is False:
             self.questions.put(ev.NoticeRaised(text=f"The address to open: {address.text}", code="mcp"))
             return InputAnswer("accept")
-        if await self._opened(address.text):
+        session = self._session
+        if await in_thread(open_in_browser, address.text, session.environ, session.tool_context.working_dirs):
             return InputAnswer("accept")
         text = f"No browser could be started, so the request was cancelled. The address is {address.text}"
         self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
         self._log(request.server, "no browser could be started")
         return _CANCEL
-
-    async def _opened(self, address: str) -> bool:
-        from agentcli.core.processes.own_programs import open_in_browser
-
-        assert self._session is not None
-        opener = self._open_address or open_in_browser
-        return await in_thread(opener, address, self._session.environ, self._session.tool_context.working_dirs)
 
     def _log(self, server: str, line: str) -> None:
         if self._session is not None and self._session.mcp is not None:

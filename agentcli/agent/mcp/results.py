@@ -22,7 +22,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.text.format import byte_size, counted
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
@@ -56,9 +56,8 @@ class ResultLimits:
 async def output_of(result: McpResult, limits: ResultLimits) -> Output:
     """The tool output for the result of a call."""
     output = await content_output(result.content, limits, result.structured)
-    if result.is_error:
-        return Output(output.content, is_error=True, summary=output.summary, structured=result.structured)
-    return replace(output, structured=result.structured)
+    display = {} if result.is_error else output.display
+    return replace(output, is_error=result.is_error, structured=result.structured, display=display)
 
 
 async def content_output(content: Sequence[McpContent], limits: ResultLimits, structured: Any = None) -> Output:
@@ -146,10 +145,10 @@ def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | 
 
 
 def _picture(part: McpContent, folder: Path | None) -> TextBlock | ImageBlock:
-    from agentcli.tools.documents.image import Picture, fitted
+    from agentcli.tools.documents.image import Picture, fit_image
 
     data = _decode(part.data)
-    found = fitted(data) if data is not None else None
+    found = fit_image(data) if data is not None else None
     if isinstance(found, Picture):
         return found.block()
     return _save(part, f"Picture that cannot be shown ({found.reason})" if found is not None else "Picture", folder)

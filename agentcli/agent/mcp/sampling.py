@@ -15,7 +15,7 @@ from agentcli.agent.profile import Profile
 from agentcli.agent.side_call import SideCall
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController
+from agentcli.core.aio import AbortController
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.format import money
@@ -57,12 +57,7 @@ class _Plan:
 
 
 class ServerSampling:
-    def __init__(
-        self,
-        session: Session,
-        questions: ServerQuestions,
-        budget_usd: float,
-    ) -> None:
+    def __init__(self, session: Session, questions: ServerQuestions, budget_usd: float) -> None:
         self._session = session
         self._questions = questions
         self._budget = budget_usd
@@ -121,18 +116,9 @@ class ServerSampling:
             size = sum(len(text.encode("utf-8", "replace")) for text in texts) + images * _MAX_IMAGE_TOKENS + around
             is_affordable = price.cost(Usage(cache_write_5m_tokens=size, output_tokens=output)) <= left
         system = (clean_text(request.system),) if request.system.strip() else ()
-        return _Plan(
-            model.Request(
-                model=name,
-                messages=messages,
-                system=system,
-                max_tokens=output,
-                thinking=model.Thinking("disabled"),
-                purpose="sampling",
-            ),
-            most,
-            is_affordable,
-        )
+        thinking = model.Thinking("disabled")
+        sent = model.Request(name, messages, system, max_tokens=output, thinking=thinking, purpose="sampling")
+        return _Plan(sent, most, is_affordable)
 
     def _note_spent(self, server: str) -> None:
         text = (

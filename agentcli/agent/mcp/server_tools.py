@@ -16,7 +16,7 @@ from agentcli.agent.mcp.tools import ListMcpResources, McpTool, ReadMcpResource
 from agentcli.agent.profile import LoadedTools
 from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.context.estimate import schema_tokens
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, UnknownBlock
 from agentcli.core.permission import Need
@@ -25,19 +25,17 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
 from agentcli.permissions.rules import Rule
-from agentcli.providers.requests.body import reference
-from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
-from agentcli.tools.builtin import object_schema
+from agentcli.providers.body import reference
+from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun, object_schema
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
 
 
 DIRECT_TOKENS = 10_000
-SearchMode = Literal["own", "api", "off"]
-"""How deferred tools are found: with ToolSearch, with the API's own search, or none are deferred."""
+SearchMode = Literal["own", "off"]
+"""How deferred tools are found: with ToolSearch, or none are deferred."""
 
 
 @frozen
@@ -86,23 +84,21 @@ class ServerTools:
         """None until the first request."""
         self._seen: object = None
         self._made: tuple[object, Registry, Registry] | None = None
-        self._search: Tool = ToolSearch(self, definition_of)
+        self._search: Tool = ToolSearch(self)
         self._offers_search = False
         """Never reset: the search tool is part of the prefix."""
         self.can_search = self.settings.search != "off" and not refuses(ToolSearch.name)
-        if self.settings.search == "api" and self.can_search:
-            loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._list_deferred().items()}
         if limits.direct is not None:
             self._direct = {tool.name: tool for tool in limits.direct}
             self._known |= self._direct
         elif limits.recorded or any(message.origin is Origin.REPLY for message in log):
             # Requests of an earlier process had these tools, or none.
-            found = (self._recorded_tool(record) for record in valid_records(limits.recorded))
+            found = (self._restore_tool(record) for record in valid_records(limits.recorded))
             self._direct = {tool.name: tool for tool in found if tool is not None}
             self._known |= self._direct
-        for record in loaded_records(log):
+        for record in list_loaded_records(log):
             self._loaded.definitions.setdefault(record["definition"]["name"], record["definition"])
-            if (tool := self._recorded_tool(record)) is not None:
+            if (tool := self._restore_tool(record)) is not None:
                 self._known.setdefault(tool.name, tool)
 
     # -------------------------------------------------------------------------------------------- for the conversation
@@ -115,7 +111,8 @@ class ServerTools:
             direct = self._direct or {}
             tools = {**self._known, **{name: self._as_sent(tool) for name, tool in direct.items()}}
             added = [tool for name, tool in tools.items() if base.get(name) is None]
-            self._offers_search = self._offers_search or (self.can_search and self._has_servers)
+            has_servers = any(server.state not in ("disabled", "unapproved") for server in self.servers)
+            self._offers_search = self._offers_search or (self.can_search and has_servers)
             if self._offers_search and base.get(ToolSearch.name) is None:
                 added.append(self._search)
             self._made = (state, base, base.adding(added, set(tools) - set(direct)))
@@ -126,7 +123,13 @@ class ServerTools:
         self._look()
         first = self._direct is None
         if first:
-            self._direct = dict(self._chosen())
+            tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
+            are_few = not self.can_search or tokens <= self.settings.direct_tokens
+            self._direct = {
+                name: tool
+                for name, tool in self._available.items()
+                if are_few or (isinstance(tool, McpTool) and tool.server.config.always_load)
+            }
         elif not self.can_search and self._direct is not None:
             self._direct |= {name: tool for name, tool in self._available.items() if name not in self._direct}
         self._made = None
@@ -141,17 +144,6 @@ class ServerTools:
             if name not in direct and isinstance(tool, McpTool):
                 found[tool.server.name].append(name.split("__", 2)[-1])
         return {server: sorted(names) for server, names in found.items()}
-
-    def removed_direct_tools(self, server: str) -> list[str]:
-        """Direct tools, by their names for the model, that their connected server does not offer any more. They stay
-        in requests, whose prefix must not change."""
-        self._look()
-        direct = (self._direct or {}).items()
-        return [
-            name
-            for name, tool in direct
-            if isinstance(tool, McpTool) and tool.server.name == server and name not in self._available
-        ]
 
     def part_of(self, server: str) -> str:
         """A server's name as it appears in the names of its tools."""
@@ -170,13 +162,9 @@ class ServerTools:
         changed = {
             name
             for name in direct
-            if name in self._available and definition_of(self._available[name]) != self.loaded_definition(name)
+            if name in self._available and definition_of(self._available[name]) != self.find_loaded_definition(name)
         }
         return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
-
-    def _list_deferred(self) -> Mapping[str, Tool]:
-        self._look()
-        return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
     def direct(self) -> Mapping[str, Tool]:
         """The tools that need not be loaded, by name."""
@@ -218,16 +206,12 @@ class ServerTools:
             if server.start_ended and server.state != "connected"
         ]
 
-    def loaded_definition(self, name: str) -> Json | None:
+    def find_loaded_definition(self, name: str) -> Json | None:
         """The definition that the model has of a tool; None: it has none."""
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
 
     # --------------------------------------------------------------------------------------------------------- servers
-
-    @property
-    def _has_servers(self) -> bool:
-        return any(server.state not in ("disabled", "unapproved") for server in self.servers)
 
     def _look(self) -> None:
         """Update the available tools if the servers' offers have changed."""
@@ -249,7 +233,7 @@ class ServerTools:
             names = tool_names(self._parts[server.name], (offer.name for offer in server.offers.tools))
             for offer in server.offers.tools:
                 if offer.name not in server.disabled_tools:
-                    yield self._tool(server, offer, names[offer.name])
+                    yield McpTool(server, offer, names[offer.name], self.settings.result_tokens)
         if has_resources:
             yield self._resource_tool(ListMcpResources)
             yield self._resource_tool(ReadMcpResource)
@@ -261,23 +245,7 @@ class ServerTools:
         """Whether a rule removes all tools of a server."""
         return self._refuses(f"{PREFIX}{self.part_of(server)}__")
 
-    def _tool(self, server: McpServer, offer: ToolOffer, name: str) -> McpTool:
-        """The existing object as long as the offer is the same, otherwise a new one."""
-        known = self._available.get(name)
-        if isinstance(known, McpTool) and known.offer == offer and known.server is server:
-            return known
-        return McpTool(server, offer, name, self.settings.result_tokens)
-
-    def _chosen(self) -> Iterator[tuple[str, Tool]]:
-        """The tools that are direct, decided at the first request."""
-        defers = self.can_search
-        tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
-        for name, tool in self._available.items():
-            always = isinstance(tool, McpTool) and tool.server.config.always_load
-            if always or not defers or tokens <= self.settings.direct_tokens:
-                yield name, tool
-
-    def _recorded_tool(self, record: Json) -> Tool | None:
+    def _restore_tool(self, record: Json) -> Tool | None:
         """A tool of an earlier process, which can be called once its server offers it; None: not available in this
         session."""
         definition = record["definition"]
@@ -303,7 +271,7 @@ def _record(tool: Tool, definition: Json) -> Json:
     return {"server": server, "tool": own, "definition": definition}
 
 
-def loaded_records(log: Sequence[Message]) -> Iterator[Json]:
+def list_loaded_records(log: Sequence[Message]) -> Iterator[Json]:
     """Records of the tools that search results in a log have loaded."""
     for message in log:
         for data in message.meta.get(RESULT_DATA, {}).values():
@@ -353,9 +321,8 @@ class ToolSearch:
         },
     )
 
-    def __init__(self, tools: ServerTools, definition_of: Callable[[Tool], Json]) -> None:
+    def __init__(self, tools: ServerTools) -> None:
         self._tools = tools
-        self._definition_of = definition_of
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get('query', '')}").strip()
@@ -398,18 +365,18 @@ class ToolSearch:
             data = {LOADED_TOOLS: [self._tools.record(name) for name in new]}
             return Output(references, summary=f"{counted(len(new), 'tool')} loaded", display=shown, data=data)
         if changed:
-            texts = [json.dumps(self._definition_of(available[name]), ensure_ascii=False) for name in changed]
+            texts = [json.dumps(definition_of(available[name]), ensure_ascii=False) for name in changed]
             return Output("These tools have changed. Call them by their new definitions:\n" + "\n".join(texts))
         if found:
             return Output(f"Already loaded, call it directly: {', '.join(found)}", summary="already loaded")
-        return Output(self._nothing(query, len(available)), summary="no tool found")
+        return Output(self._report_nothing(query, len(available)), summary="no tool found")
 
     def _has_other(self, name: str) -> bool:
         """Whether the model has another definition of a tool than its server offers now."""
-        known, now = self._tools.loaded_definition(name), self._tools.available().get(name)
-        return known is not None and now is not None and self._definition_of(now) != known
+        known, now = self._tools.find_loaded_definition(name), self._tools.available().get(name)
+        return known is not None and now is not None and definition_of(now) != known
 
-    def _nothing(self, query: str, count: int) -> str:
+    def _report_nothing(self, query: str, count: int) -> str:
         pending = self._tools.pending()
         waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
         if unavailable := self._tools.unavailable()[:_MAX_RESULTS]:
@@ -433,7 +400,7 @@ def is_of_servers(tool: Tool) -> bool:
     return isinstance(tool, McpTool | ListMcpResources | ReadMcpResource | ToolSearch)
 
 
-def matching_any(names: Iterable[str]) -> Callable[[str], bool]:
+def match_any(names: Iterable[str]) -> Callable[[str], bool]:
     """A predicate for tool names that match one of these, which may be `mcp__server` or have wildcards in the tool's
     part."""
     rules = [Rule(name.partition("(")[0].strip()) for name in names]
@@ -445,7 +412,7 @@ def agent_limits(spec: AgentSpec, parent: Registry, settings: ServerToolSettings
     if spec.shares_context:
         direct = (tool for tool in parent if is_of_servers(tool) and tool.name not in parent.deferred)
         return ServerToolLimits(settings, direct=tuple(tool for tool in direct if not isinstance(tool, ToolSearch)))
-    wanted, unwanted = matching_any(spec.tools or ("*",)), matching_any(spec.disallowed_tools)
+    wanted, unwanted = match_any(spec.tools or ("*",)), match_any(spec.disallowed_tools)
     if spec.tools is not None and not any(name.startswith(("mcp__", "*", *_RESOURCE_TOOLS)) for name in spec.tools):
         return None
     return ServerToolLimits(settings, lambda name: wanted(name) and not unwanted(name))

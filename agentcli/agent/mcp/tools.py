@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.mcp.results import MAX_TOKENS, ResultLimits, content_output, output_of
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import Aborted, AbortSignal, Merge
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import TOOL_VERSION, Need
@@ -17,18 +16,15 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import REFUSED_AT_TOP, CallProgress, McpContent, ToolOffer
-from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
-from agentcli.tools.builtin import failure, object_schema
+from agentcli.tools.base import Output, Progress, ToolContext, ToolRun, failure, object_schema
 
 if TYPE_CHECKING:
-    from agentcli.mcp.server import McpServer
+    from agentcli.mcp.server import McpServer, OnProgress
     from agentcli.mcp.servers import McpServers
 
 
 MAX_DESCRIPTION = 2_048
 _MAX_VALUE = 80
-_PROGRESS_SECONDS = 0.1
-"""Minimum time between two progress reports of a call."""
 _CONNECT_SECONDS = 30.0
 """Timeout for a server that is still connecting when its tool is called."""
 
@@ -47,18 +43,14 @@ class McpTool:
         self._most_tokens = most_tokens
 
     @property
-    def is_there(self) -> bool:
-        """Whether its server offers it now."""
-        server, tool = self.server, self.offer.name
-        return server.state == "connected" and any(tool == one.name for one in server.offers.tools)
+    def _offer_now(self) -> ToolOffer | None:
+        """What its server offers now, which may differ from what the model saw."""
+        return next((one for one in self.server.offers.tools if one.name == self.offer.name), None)
 
     @property
     def validates_itself(self) -> bool:
         """Whether the server has changed the schema since, so that only the server can check an input."""
-        return any(
-            self.offer.name == one.name and self.offer.input_schema != one.input_schema
-            for one in self.server.offers.tools
-        )
+        return (self._offer_now or self.offer).input_schema != self.offer.input_schema
 
     def title(self, input: Json) -> str:
         values = ", ".join(f"{name}: {_show(value)}" for name, value in input.items())
@@ -69,9 +61,8 @@ class McpTool:
         return self.offer.read_only
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        # The server's claim to be read-only is not a permission. It may have changed the tool since the model saw it.
-        offers = (one for one in self.server.offers.tools if one.name == self.offer.name)
-        version = next(offers, self.offer).version
+        # The server's claim to be read-only is not a permission.
+        version = (self._offer_now or self.offer).version
         return (Need("other", f"{TOOL_VERSION}{version}", is_declared_read_only=self.offer.read_only),)
 
     def preview(self, input: Json, context: ToolContext) -> Json:
@@ -87,33 +78,23 @@ class McpTool:
         server, tool = self.server, self.offer.name
         if tool in server.disabled_tools:
             return f"The user has turned {self.name} off."
-        if server.state == "connected" and not self.is_there:
+        if server.state == "connected" and self._offer_now is None:
             return f"The MCP server {server.name} no longer has the tool {plain_line(tool)}."
         return None
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
-        latest: list[CallProgress] = []
-        news = asyncio.Event()
+        merge: Merge[Output | Progress] = Merge(depth=1)
 
-        def report(progress: CallProgress) -> None:
-            latest[:] = [progress]
-            news.set()
+        async def call() -> None:
+            # Progress that comes faster than it is shown is left out.
+            await merge.put(await self._call(input, context, signal, lambda news: merge.offer(_progress(news))))
 
-        working = start_task(self._call(input, context, signal, report), name=self.name)
-        try:
-            while not working.done():
-                waiting = start_task(news.wait())
-                await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                await cancel_and_wait([waiting])
-                if news.is_set() and not working.done():
-                    news.clear()
-                    yield _progress(latest[0])
-                    await asyncio.wait({working}, timeout=_PROGRESS_SECONDS)
-            yield working.result()
-        finally:
-            await cancel_and_wait([working])
+        merge.start(call(), name=self.name)
+        async with aclosing(merge) as items:
+            async for item in items:
+                yield item
 
-    async def _call(self, input: Json, context: ToolContext, signal: AbortSignal, report: Any) -> Output:
+    async def _call(self, input: Json, context: ToolContext, signal: AbortSignal, report: OnProgress) -> Output:
         limits = ResultLimits(context.results_dir, self._most_tokens, self.offer.max_result_chars)
         try:
             # In a resumed session the model knows the tools before their server is connected.

@@ -15,11 +15,11 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.mcp.server_tools import ServerTools
 from agentcli.agent.ports import Attachments
 from agentcli.context.estimate import schema_tokens, text_tokens
-from agentcli.core.append_only import RunningValue
 from agentcli.core.events import NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import MCP_SERVERS, Json, Message, Origin, user_message
+from agentcli.core.space_saving import RunningValue
 from agentcli.core.text.format import counted, plural
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.protocol import split_name
@@ -38,9 +38,8 @@ _HEADING = (
     "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
     "mcp__SERVER__:]"
 )
-_HEADING_BY_API = "[Tools of MCP servers that the tool search can load, without mcp__SERVER__ in their names:]"
 _Announced = dict[str, Any]
-"""About one server: `gone`, `tools` (names), `instructions` (a digest), `lost` (removed direct tools, if any)."""
+"""About one server: `gone`, `tools` (names), `instructions` (a digest)."""
 
 
 class McpUpdates(Attachments):
@@ -105,11 +104,9 @@ class McpUpdates(Attachments):
         instructions = "" if offered.refuses_server(name) else _instructions(server.offers.instructions)
         tools = offered.deferred_by_server().get(name, []) if offered.can_search else []
         now: _Announced = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
-        if lost := offered.removed_direct_tools(name):
-            now["lost"] = lost
         if is_restless and announced is not None:
             return {**announced, "gone": False}
-        return None if announced is None and not tools and not instructions and not lost else now
+        return None if announced is None and not tools and not instructions else now
 
     def _lines(self, news: Mapping[str, _Announced], announced: Mapping[str, _Announced]) -> list[str]:
         listed = {name: one["tools"] for name, one in news.items() if _has_other_tools(one, announced.get(name))}
@@ -127,14 +124,6 @@ class McpUpdates(Attachments):
             lines.append(f"[MCP servers that are not connected any more: {_names(gone)}. Calls of their tools fail.]")
         if back:
             lines.append(f"[MCP servers that are connected again: {_names(back)}]")
-        for name, one in news.items():
-            before, lost = announced.get(name, {}).get("lost", []), one.get("lost", [])
-            if new := [tool for tool in lost if tool not in before]:
-                lines.append(
-                    f"[Tools of {_names([name])} that are not available any more, do not call them: {_names(new)}]"
-                )
-            if not one["gone"] and (again := [tool for tool in before if tool not in lost]):
-                lines.append(f"[Tools of {_names([name])} that are available again: {_names(again)}]")
         for name, one in news.items():
             if one["instructions"] and one["instructions"] != announced.get(name, {}).get("instructions"):
                 server = self._tools.servers.get(name)
@@ -155,8 +144,7 @@ class McpUpdates(Attachments):
             more = f" and {len(names) - kept} more" if kept < len(names) else ""
             count = counted(len(names), "tool")
             lines.append(f"- {self._tools.part_of(server)} ({count}): {', '.join(names[:kept])}{more}")
-        heading = _HEADING_BY_API if self._tools.settings.search == "api" else _HEADING
-        return [heading, *lines] if lines else []
+        return [_HEADING, *lines] if lines else []
 
 
 def _with_servers(

@@ -21,16 +21,14 @@ from agentcli.agent.subagents.specs import (
     AgentWorktree,
 )
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
-from agentcli.core.append_only import RunningValue, latest
+from agentcli.core.aio import AbortController, AbortReason, AbortSignal, cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, RESULT_DATA, Message, Origin, user_message
+from agentcli.core.space_saving import RunningValue, latest
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import AgentTask, Output
-from agentcli.tools.builtin import failure
+from agentcli.tools.base import AgentTask, Output, failure
 from agentcli.tools.shell.background import BackgroundTask, Status
 
 if TYPE_CHECKING:

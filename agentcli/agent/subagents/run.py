@@ -9,13 +9,12 @@ from agentcli.agent.ports import EmitEvent
 from agentcli.agent.subagents.agents import AGENT
 from agentcli.agent.subagents.specs import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
-from agentcli.core.text.format import counted, elapsed, money, token_count
+from agentcli.core.text.format import counted, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output
 
@@ -87,7 +86,7 @@ class AgentRun:
             waited = self._result.waited_ms / 1000 if self._result is not None else 0.0
             self.seconds = self.clock.monotonic() - self.began - waited
             if not self._outcome:
-                self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
+                self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._report_found()}"
             try:
                 await engine.aclose()
                 await self._leave_worktree()
@@ -173,9 +172,9 @@ class AgentRun:
         self.declined = aborted and not signal.aborted and not self.is_stopped
         self._outcome = "stopped" if aborted else "failed"
         why = "was stopped before it was done" if aborted else f"failed: {'; '.join(result.errors)}"
-        self.text = f"The agent {self.id} {why.rstrip('.')}. {self._found()}"
+        self.text = f"The agent {self.id} {why.rstrip('.')}. {self._report_found()}"
 
-    def _found(self) -> str:
+    def _report_found(self) -> str:
         said = "\n\n".join(self.said)
         cut = f"[…]{said[-MAX_FOUND:]}" if len(said) > MAX_FOUND else said
         parts = [f"What it had reported until then:\n\n{cut}" if said else "It had reported nothing yet."]
@@ -221,7 +220,7 @@ class AgentRun:
         if self.cost_usd is not None:
             parts.append(money(self.cost_usd))
         what = () if self.status == "completed" else (self.status,)
-        return " · ".join((*what, *parts, elapsed(self.seconds)))
+        return " · ".join((*what, *parts, format_elapsed(self.seconds)))
 
     def output(self) -> Output:
         return Output(

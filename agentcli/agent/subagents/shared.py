@@ -12,7 +12,7 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import HookChain, Hooks, HookVerdict
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
-from agentcli.permissions.late_policy import LatePolicy
+from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ class AgentPermissions(LivePermissions):
     def __init__(self, session: LivePermissions) -> None:
         super().__init__(session.policy)
         self._of_session = session
-        self._made: tuple[LatePolicy, LatePolicy] | None = None
+        self._made: tuple[Policy, Policy] | None = None
         """The session's policy, and the one made from it."""
 
     @property
-    def policy(self) -> LatePolicy:
+    def policy(self) -> Policy:
         shared = self._of_session.policy
         if self._made is None or self._made[0] is not shared:
             own = replace(shared, memory=(), readable=(*shared.readable, *shared.memory)) if shared.memory else shared
@@ -103,8 +103,8 @@ class AgentPermissions(LivePermissions):
     def take_notice(self) -> str | None:
         return self._of_session.take_notice()
 
-    def _counted(self, decision: Decision) -> Decision:
-        return self._of_session._counted(decision)
+    def _count(self, decision: Decision) -> Decision:
+        return self._of_session._count(decision)
 
 
 class AgentWorkspace(Workspace):
@@ -121,8 +121,8 @@ class AgentWorkspace(Workspace):
     def uncovered(self) -> tuple[Path, ...]:
         return self._inner.uncovered()
 
-    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
-        await self._inner.before_change(call_id, input, cwd, working_dirs)
+    async def before_change(self, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        await self._inner.before_change(input, cwd, working_dirs)
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
         return await self._inner.after_change(only, background)

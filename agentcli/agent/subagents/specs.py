@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agentcli.core.abort import AbortReason
+from agentcli.core.aio import AbortReason
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json

@@ -1,3 +1,1 @@
-"""Tool calls of one reply: when each runs (`executor`), its steps from block to result (`toolcall`), and the wording of
-refusals.
-"""
+"""Tool calls of one reply: when each runs, its data (`calls`), and its steps from block to result (`toolcall`)."""

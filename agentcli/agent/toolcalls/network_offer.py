@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.toolcalls.call_data import UserWords, declined_result
+from agentcli.agent.toolcalls.calls import UserWords, describe_decline
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import RuleChoice
 from agentcli.core.text.plaintext import plain_line
@@ -14,8 +14,8 @@ from agentcli.permissions.command_grant import NETWORK
 from agentcli.permissions.rules import rule_text
 from agentcli.tools.base import Output
 
-_MOST_NAMED = 5
-MOST_OFFERS = 3
+_MAX_NAMED = 5
+MAX_OFFERS = 3
 """Maximum questions about one command: a download often starts at one host and continues at another."""
 
 
@@ -38,20 +38,20 @@ def host_rule(host: str) -> str:
 def network_reason(hosts: Sequence[str]) -> str:
     if not hosts:
         return "It failed without network. It would run again with access to the whole network."
-    return f"It tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only."
+    return f"It tried to reach {_list_hosts(hosts)}. It would run again with access to {_those(hosts)} only."
 
 
-def declined_network(output: Output, has_words: bool) -> Output:
+def decline_network(output: Output, has_words: bool) -> Output:
     """The output of the run without network, with the user's answer for the model."""
-    noted = _with_note(output, declined_result("The user declined to run it again with network.", has_words))
+    noted = _with_note(output, describe_decline("The user declined to run it again with network.", has_words))
     return replace(noted, summary=f"{output.summary}, network denied by you")
 
 
-def unattended_network(output: Output, hosts: Sequence[str]) -> Output:
+def refuse_network(output: Output, hosts: Sequence[str]) -> Output:
     """The output of the run without network in a non-interactive session, with the flag that would have allowed it."""
     if not hosts:
         return output
-    flags = " ".join(shlex.quote(host_rule(host)) for host in hosts[:_MOST_NAMED])
+    flags = " ".join(shlex.quote(host_rule(host)) for host in hosts[:_MAX_NAMED])
     return _with_note(output, f"To allow {_those(hosts)}: --allowedTools {flags}")
 
 
@@ -59,9 +59,9 @@ def _with_note(output: Output, note: str) -> Output:
     return replace(output, content=f"{output.content}\n\n{note}" if isinstance(output.content, str) else output.content)
 
 
-def _listed(hosts: Sequence[str]) -> str:
-    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
-    return f"{named} and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else named
+def _list_hosts(hosts: Sequence[str]) -> str:
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MAX_NAMED])
+    return f"{named} and {len(hosts) - _MAX_NAMED} more" if len(hosts) > _MAX_NAMED else named
 
 
 def _those(hosts: Sequence[str]) -> str:
@@ -73,7 +73,7 @@ def network_choices(hosts: Sequence[str], credentials: Sequence[str]) -> list[Ru
     if not hosts:
         return []
     rules = tuple(map(host_rule, hosts))
-    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MAX_NAMED])
     covers = f"access to {named} for commands without network"
     found = [RuleChoice(rules, covers)]
     if credentials:

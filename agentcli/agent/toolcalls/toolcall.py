@@ -13,46 +13,43 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from agentcli.agent.plugins import PluginRenderers
-from agentcli.agent.ports import EmitEvent, HookVerdict
+from agentcli.agent.ports import EmitEvent, HookVerdict, Questions
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.subagents.agents import CallAgents
-from agentcli.agent.toolcalls.call_data import (
+from agentcli.agent.toolcalls.calls import (
     CallResult,
     Outcome,
     UserWords,
-    changed_paths,
-    declined_result,
     denial_sentence,
-    failed,
+    describe_decline,
+    describe_interruption,
+    describe_unattended,
+    fail_call,
     fit_input,
-    interrupted_call,
-    observed_input,
+    list_changed_paths,
+    observe_input,
     result_block,
-    unattended_refusal,
     unfit_input,
     user_words,
     without_derived,
 )
 from agentcli.agent.toolcalls.network_offer import (
-    MOST_OFFERS,
+    MAX_OFFERS,
     NetworkResult,
-    declined_network,
+    decline_network,
     host_rule,
     network_choices,
     network_reason,
-    unattended_network,
+    refuse_network,
 )
-from agentcli.agent.user_input import Questions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortSignal
-from agentcli.core.aio import in_thread
-from agentcli.core.files.bounded_read import DEEPEST_INPUT
+from agentcli.core.aio import AbortController, Aborted, AbortSignal, in_thread
+from agentcli.core.files.access import MAX_INPUT_DEPTH
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Approval, Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, Progress, Tool, ToolContext
-from agentcli.tools.builtin import title_of
+from agentcli.tools.base import Output, Progress, Tool, ToolContext, title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
@@ -175,11 +172,11 @@ class _Call:
         except _Refused as refusal:
             result = await self._after_refusal(refusal.result)
         except Aborted as abort:
-            text = interrupted_call(abort.reason, self._began is not None)
-            result = failed(call, text, "interrupted", "interrupted")
+            text = describe_interruption(abort.reason, self._began is not None)
+            result = fail_call(call, text, "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result
             text = f"{call.name} failed unexpectedly: {type(error).__name__}: {error}"
-            result = await self._after_refusal(failed(call, text))
+            result = await self._after_refusal(fail_call(call, text))
         answer = approved.answer if approved is not None else None
         if approved is not None and answer is not None and not answer.accepted_hunks:
             said = user_words(f"`{approved.title}`", answer.message, approved=True)
@@ -215,12 +212,12 @@ class _Call:
         # An unsafe call, such as a question, need not change files.
         if not _has(approved.needs, "write", "execute", "other"):
             return
-        self._only = await changed_paths(approved.input, approved.needs, context)
-        await self._signal.run(workspace.before_change(call.id, approved.input, context.root, context.working_dirs))
+        self._only = await list_changed_paths(approved.input, approved.needs, context)
+        await self._signal.run(workspace.before_change(approved.input, context.root, context.working_dirs))
         self._is_recorded = True
         if approved.relies_on_undo and (gap := await workspace.find_gap(context.working_dirs, ())):
             # Only this snapshot failed.
-            raise self._refused(f"The call was not made: {gap}. Try it again, so that the user is asked.")
+            raise self._refuse(f"The call was not made: {gap}. Try it again, so that the user is asked.")
 
     async def _find_changes(self, approved: _Approved) -> bool:
         """Compare the files with those before the call; returns whether it has changed any."""
@@ -234,19 +231,19 @@ class _Call:
         """Everything before the tool runs. Raises `_Refused`, or `Aborted`."""
         call, context, signal = self._call, self._context, self._signal
         tool = self._find_tool()
-        input = self._checked(tool, call.input)
+        input = self._check(tool, call.input)
         verdict, observed = HookVerdict(), input
         if self._hooks.watches_tools:
-            observed = observed_input(tool, input, context)
+            observed = observe_input(tool, input, context)
             verdict = await signal.run(self._hooks.before_tool(call, observed))
         elif signal.reason is not None:
             raise Aborted(signal.reason)
         if verdict.decision == "deny":
-            refusal = await self._denied(input, verdict.reason or "A hook denied this call.", by="a hook")
+            refusal = await self._deny(input, verdict.reason or "A hook denied this call.", by="a hook")
             raise _Refused(replace(refusal.result, hook_stop=verdict.stop, hook_context=verdict.context))
         if verdict.updated_input is not None:
             updated = without_derived(verdict.updated_input, input, observed)
-            input = self._checked(tool, updated, answered=verdict.decision == "allow")
+            input = self._check(tool, updated, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, verdict)
         is_unasked = decision.behavior == "allow" and not decision.rule and not decision.source
@@ -271,7 +268,7 @@ class _Call:
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            raise await self._denied(input, denial_sentence(decision.reason), by=decision.denied_by)
+            raise await self._deny(input, denial_sentence(decision.reason), by=decision.denied_by)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
@@ -283,20 +280,20 @@ class _Call:
         tool = registry.get(call.name)
         if tool is None:
             text = f"There is no tool called {call.name[:100]!r}. {registry.hint(call.name)}".rstrip()
-            raise self._refused(text, "unknown tool")
+            raise self._refuse(text, "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
-            what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"
-            raise self._refused(f"{what}. It begins with: {shown}", "invalid input")
+            what = f"The input is not a JSON object, or it is nested more than {MAX_INPUT_DEPTH} levels deep"
+            raise self._refuse(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
-    def _checked(self, tool: Tool, raw: Json, *, answered: bool = False) -> Json:
+    def _check(self, tool: Tool, raw: Json, *, answered: bool = False) -> Json:
         """An input that fits the tool. `answered`: it comes with an answer of a hook or the user."""
         input, wrong = fit_input(tool, raw, answered=answered)
         if wrong:
-            raise self._refused(unfit_input(tool, wrong), "invalid input")
+            raise self._refuse(unfit_input(tool, wrong), "invalid input")
         if (problem := tool.check(input, self._context)) is not None:
-            raise self._refused(problem)
+            raise self._refuse(problem)
         return input
 
     def _title(self, tool: Tool, input: Json) -> str:
@@ -319,37 +316,37 @@ class _Call:
             return allowed, Answer("allow")
         title = self._title(tool, input)
         if not self._questions.interactive and _has(needs, "question"):
-            raise await self._denied(input, getattr(tool, "unanswered", "This session is non-interactive."))
+            raise await self._deny(input, getattr(tool, "unanswered", "This session is non-interactive."))
         if not self._questions.interactive:
             rules = self._permissions.suggest_prefix(tool.name, needs, self._context)
-            raise await self._denied(input, unattended_refusal(title, input, decision, rules), title, rules)
+            raise await self._deny(input, describe_unattended(title, input, decision, rules), title, rules)
         choices = self._permissions.rule_choices(tool.name, needs, self._context)
         suggestions = list(choices[0].rules) if choices else []
         answer = await self._ask_user(tool, input, suggestions, choices, **decision.explanation())
         if answer.behavior == "deny":
             await self._decline(tool, input, answer.message)
         if answer.updated_input is not None and answer.updated_input != input:
-            return self._checked(tool, answer.updated_input, answered=True), answer
+            return self._check(tool, answer.updated_input, answered=True), answer
         return input, answer
 
     async def _hook_answer(self, tool: Tool, input: Json, needs: tuple[Need, ...], decision: Decision) -> Json | None:
         """Let hooks answer in place of the user. Returns the input to run with if they allow it, None if the user must
         be asked; raises `_Refused` if they deny it. Ask and deny rules also apply to an input that a hook changed."""
-        observed = observed_input(tool, input, self._context)
+        observed = observe_input(tool, input, self._context)
         verdict = await self._signal.run(self._hooks.before_question(self._call, observed))
         if verdict.decision == "deny":
             if verdict.interrupt:
                 self._session.abort()
-            raise await self._denied(input, verdict.reason or "A hook denied this call.", by="a hook")
+            raise await self._deny(input, verdict.reason or "A hook denied this call.", by="a hook")
         changed = verdict.updated_input and without_derived(verdict.updated_input, input, observed)
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _has(needs, "question")):
             return None
         if changed is None or changed == input:
             return input
-        parsed = self._checked(tool, changed, answered=True)
+        parsed = self._check(tool, changed, answered=True)
         again = self._permissions.decide(tool.name, parsed, tool.needs(parsed, self._context), self._context)
         if again.behavior == "deny":
-            raise await self._denied(parsed, denial_sentence(again.reason), by=again.denied_by)
+            raise await self._deny(parsed, denial_sentence(again.reason), by=again.denied_by)
         return None if again.behavior == "ask" and again.needs_user else parsed
 
     async def _ask_user(
@@ -409,25 +406,25 @@ class _Call:
         except Exception:  # noqa: BLE001 - the question is asked without it
             return {}
         if isinstance(shown, Output):
-            raise self._refused(str(shown.content), shown.summary)
+            raise self._refuse(str(shown.content), shown.summary)
         return cast(Json, shown)
 
     # ---------------------------------------------------------------------------------------------------- refusals
 
-    def _refused(self, text: str, summary: str = "") -> _Refused:
-        return _Refused(failed(self._call, text, summary))
+    def _refuse(self, text: str, summary: str = "") -> _Refused:
+        return _Refused(fail_call(self._call, text, summary))
 
     async def _decline(self, tool: Tool, input: Json, message: str) -> NoReturn:
         """Refuse a call that the user denied. Their text is sent as a separate message, not in the result: models
         distrust instructions in results."""
         declined = str(getattr(tool, "declined", "")) or "The user declined this call."
         reason = f"{declined} They said: {message}" if message else declined
-        denied = (await self._denied(input, reason, by="you")).result
-        result = failed(self._call, declined_result(declined, bool(message)), denied.output.summary, "denied")
+        denied = (await self._deny(input, reason, by="you")).result
+        result = fail_call(self._call, describe_decline(declined, bool(message)), denied.output.summary, "denied")
         said = user_words(f"`{self._title(tool, input)}`", message)
         raise _Refused(replace(result, said=said, denied_by=denied.denied_by))
 
-    async def _denied(
+    async def _deny(
         self, input: Json, reason: str, title: str = "", rules: Sequence[str] = (), by: str = ""
     ) -> _Refused:
         """Report a denial and return the exception to raise. `reason` is for the model; `by`, who denied it, for the
@@ -445,14 +442,14 @@ class _Call:
                 by=by,
             )
         )
-        result = failed(call, reason, f"denied by {by}" if by else "denied", "denied")
+        result = fail_call(call, reason, f"denied by {by}" if by else "denied", "denied")
         return _Refused(replace(result, denied_by=by))
 
     async def _after_refusal(self, result: CallResult) -> CallResult:
         """Run the hooks after a call that was refused or has crashed."""
         call = self._call
         tool = self._session.registry.get(call.name)
-        observed = replace(call, input=observed_input(tool, call.input, self._context))
+        observed = replace(call, input=observe_input(tool, call.input, self._context))
         post = await self._run_post_hook(self._hooks.after_refused_tool(observed, str(result.output.content)))
         texts = (*result.hook_context, *post.context)
         return replace(result, hook_stop=result.hook_stop or post.stop, hook_context=texts, stopped_by=post.by)
@@ -483,7 +480,7 @@ class _Call:
                 context.launcher.permit(need.target)
         output = await self._output(approved, context)
         if output is None:
-            return failed(call, f"{call.name} ended without a result.")
+            return fail_call(call, f"{call.name} ended without a result.")
         network = await self._with_network(approved, output)
         output = network.output
         if self._session.plugins is not None:
@@ -501,7 +498,7 @@ class _Call:
             outcome = "interrupted" if self._signal.aborted else "failed"
         post = HookVerdict()
         if self._hooks.watches_tools:
-            observed = observed_input(approved.tool, approved.input, context)
+            observed = observe_input(approved.tool, approved.input, context)
             post = await self._run_post_hook(self._hooks.after_tool(call, observed, block))
         return CallResult(
             call,
@@ -535,12 +532,12 @@ class _Call:
         allowed: tuple[str, ...] = ()
         said: tuple[UserWords, ...] = ()
         waited = 0.0
-        for _offer in range(MOST_OFFERS):
+        for _offer in range(MAX_OFFERS):
             hosts = output.wanted_hosts
             if hosts is None or self._signal.aborted:
                 break
             if not self._questions.interactive:
-                return NetworkResult(unattended_network(output, hosts))
+                return NetworkResult(refuse_network(output, hosts))
             asked = clock.monotonic()
             choices = network_choices(hosts, self._permissions.credential_rules(approved.needs, context))
             suggestions = [host_rule(host) for host in hosts]
@@ -556,7 +553,7 @@ class _Call:
             words = user_words(f"to run `{approved.title}` again with network", answer.message, approved=is_allowed)
             said += words
             if not is_allowed:
-                return NetworkResult(declined_network(output, bool(words)), waited, said, is_declined=True)
+                return NetworkResult(decline_network(output, bool(words)), waited, said, is_declined=True)
             allowed += hosts
             grant = self._permissions.grant(approved.needs, context, approved=approved.by)
             wider = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))

@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from agentcli.core.files.bounded_read import read_start
+from agentcli.core.files.access import read_start
 
 _MAX_POINTER = 1 << 20
 
@@ -39,7 +39,7 @@ def git_folder(root: Path) -> tuple[Path, Path]:
     return folder, folder / shared if shared else folder
 
 
-def own_users(folder: str | os.PathLike[str]) -> set[int]:
+def find_own_users(folder: str | os.PathLike[str]) -> set[int]:
     """Ids of the users whose files count when agentcli is started in a folder."""
     user = os.geteuid()
     found = {0, user}
@@ -64,7 +64,7 @@ def _innermost(folder: str | os.PathLike[str]) -> str | None:
 def _is_own(root: str, folder: str | os.PathLike[str]) -> bool:
     if root == os.fspath(folder):
         return True
-    users = own_users(folder)
+    users = find_own_users(folder)
     try:
         top, dot_git = os.lstat(root), os.lstat(f"{root}/.git")
     except OSError:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.files.links import is_below, real_path
+from agentcli.core.files.access import is_below, real_path
 
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local", "/opt", "/opt/homebrew", "/opt/local")

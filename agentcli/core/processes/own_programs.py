@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from agentcli.core.aio import start_task
-from agentcli.core.files.links import real_path
+from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import asyncio

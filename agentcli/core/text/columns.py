@@ -14,7 +14,7 @@ MIN_WRAPPED = 20
 _COLUMNS = re.compile(r" *(?:(?:→|[-•*]|\d+\.) +)?(?:\S+(?: \S+)*? {2,}(?=\S)){0,3}")
 
 
-def hanging_indent(line: str, width: int) -> int:
+def find_hanging_indent(line: str, width: int) -> int:
     """Cells before the last column of a line, where the rows that continue it begin when it is wrapped to `width`.
 
     The columns before take half of the width at most; otherwise only the line's own indentation is kept, or nothing."""
@@ -59,7 +59,7 @@ def wrap_sentences(text: str, width: int, indent: str = "") -> str:
         if cell_count(row) <= room:
             rows.append(row)
         else:
-            own = " " * hanging_indent(row, room)
+            own = " " * find_hanging_indent(row, room)
             room = max(len(own) + 1, room * len(row) // max(1, cell_count(row)))  # fewer characters if they are wide
             rows += textwrap.wrap(row, room, subsequent_indent=own, break_long_words=False, break_on_hyphens=False)
     return "\n".join(indent + row if row and number else row for number, row in enumerate(rows))

@@ -42,10 +42,10 @@ def _one_decimal(value: float, below: float) -> str:
 
 def duration(seconds: float) -> str:
     """`3.2 s`, `12 s`, `1 min 40 s`, `2 h 5 min`."""
-    return f"{max(0.0, seconds):.1f} s" if seconds < 9.95 else elapsed(round(seconds))
+    return f"{max(0.0, seconds):.1f} s" if seconds < 9.95 else format_elapsed(round(seconds))
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A duration in whole seconds, for a running clock: `3 s`, `1 min 40 s`, `5 min`, `2 h 5 min`."""
     whole = max(0, int(seconds))
     larger, unit, smaller, rest = whole // _HOUR, "h", whole % _HOUR // _MINUTE, "min"

@@ -35,7 +35,7 @@ def is_case_sensitive(query: str) -> bool:
     return query != query.lower()
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """Lower case with the same length: positions are the same as in the text."""
     if text.isascii():
         return text.lower()
@@ -46,7 +46,7 @@ def fuzzy_match(query: str, text: str) -> FuzzyMatch | None:
     """The best match of a query in a text; None if its characters do not occur in this order."""
     if not query:
         return FuzzyMatch(0, ())
-    return best_match(query, text, text if is_case_sensitive(query) else folded(text))
+    return best_match(query, text, text if is_case_sensitive(query) else fold_case(text))
 
 
 def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:

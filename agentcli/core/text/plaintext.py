@@ -7,8 +7,8 @@ Owns the one definition of "control sequence" and of "hidden character" that too
 - `plain_line`: a title or a notice; cut, blanks collapsed, control sequences removed.
 - `plain_text`, `ControlStripper`: output of programs, without control sequences. `visible_text`: one for one, so that
   columns stay true; hidden characters stay.
-- `last_states`, `continued_output`: rows that carriage returns overwrite, in output as it arrives.
-- `shown_command`, `shown_name`: what the user is asked to approve, complete.
+- `last_states`, `continue_output`: rows that carriage returns overwrite, in output as it arrives.
+- `show_command`, `show_name`: what the user is asked to approve, complete.
 - `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
 
 Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from agentcli.core.text.lazy_pattern import lazy_bytes_pattern, lazy_pattern
+from agentcli.core.text.patterns import lazy_bytes_pattern, lazy_pattern
 
 TAB = 8
 """Cells from one tab stop to the next, as in terminals; git and compilers align their output to that."""
@@ -136,7 +136,7 @@ def last_states(text: str) -> str:
     return _OVERWRITTEN.sub("", _RETURNS.sub("\r", text)) if "\r" in text else text
 
 
-def continued_output(before: str, more: str) -> str:
+def continue_output(before: str, more: str) -> str:
     """The output of a running tool with the next `ToolProgressed.text`, which replaces the unfinished last row if it
     begins with a carriage return."""
     if "\r" not in more:
@@ -232,7 +232,7 @@ def has_control_characters(command: str) -> bool:
     return _SUSPICIOUS.search(command) is not None
 
 
-def shown_command(text: str) -> str:
+def show_command(text: str) -> str:
     """The complete text for approval: invisible characters, unusual blanks and direction controls are spelled out. For
     other text, joined emoji may stay."""
     if text.isascii():
@@ -246,9 +246,9 @@ def shown_command(text: str) -> str:
     return visible_text(text.translate(hidden))
 
 
-def shown_name(text: str) -> str:
-    """A file name or path as `shown_command` shows it, on one line."""
-    return shown_command(text).replace("\n", "\u240a").replace("\t", "\u2409")
+def show_name(text: str) -> str:
+    """A file name or path as `show_command` shows it, on one line."""
+    return show_command(text).replace("\n", "\u240a").replace("\t", "\u2409")
 
 
 def _hides(character: str) -> bool:

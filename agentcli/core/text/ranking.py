@@ -19,7 +19,7 @@ _LENGTH_WEIGHT = 0.75
 _NAME_WEIGHT = 4
 _PARAMETER_WEIGHT = 2
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_DEEPEST = 4
+_MAX_DEPTH = 4
 """Number of schema levels whose parameters are read."""
 
 
@@ -72,7 +72,7 @@ def _count_words(document: RankedDocument) -> Counter[str]:
     for word in words_of(document.name.removeprefix("mcp__")):
         counts[word] += _NAME_WEIGHT
     counts.update(words_of(document.description))
-    for parameter, description in _parameters(document.schema or {}, _DEEPEST):
+    for parameter, description in _parameters(document.schema or {}, _MAX_DEPTH):
         for word in words_of(parameter):
             counts[word] += _PARAMETER_WEIGHT
         counts.update(words_of(description))

@@ -99,14 +99,14 @@ def without_url_credentials(text: str) -> str | None:
     token.
     """
 
-    def stripped(found: re.Match[str]) -> str:
+    def strip(found: re.Match[str]) -> str:
         scheme, user = found[1], found[2]
         keeps = scheme.lower() in ("ssh://", "git+ssh://", "sftp://") and ":" not in user and not holds_secret(user)
         return found[0] if keeps else scheme
 
     if "://" not in text:
         return text
-    text = _compiled(_URL_USER).sub(stripped, text)
+    text = _compiled(_URL_USER).sub(strip, text)
     # An unescaped slash in a password ends the authority early: the rest then has no numeric port.
     if any(not _compiled(_HOST).fullmatch(found[1]) for found in _compiled(_AUTHORITY).finditer(text)):
         return None

@@ -20,7 +20,6 @@ ColourSpan = tuple[int, int, str]
 MAX_SPANS = 2_000
 """Spans kept of one text: its first and its last ones."""
 ATTRIBUTES = ("bold", "dim", "italic", "underline", "strike", "reverse")
-HUES = ("text", "red", "green", "yellow", "blue", "magenta", "cyan", "grey")
 
 _SGR = re.compile(r"\x1b\[([0-9;:]{0,64})m")
 _NORMAL = ("text", "red", "green", "yellow", "blue", "magenta", "cyan", "text")
@@ -124,7 +123,7 @@ def moved(spans: Iterable[ColourSpan], offset: int, size: int) -> Iterator[Colou
             yield start, end, look
 
 
-def checked_spans(value: Any) -> list[ColourSpan]:
+def check_spans(value: Any) -> list[ColourSpan]:
     """Spans from a display or a progress event, which may come from a file: only well-formed ones, in order."""
     found: list[ColourSpan] = []
     place = 0

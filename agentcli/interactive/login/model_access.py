@@ -43,7 +43,7 @@ class ModelAccess:
     async def ready(self, options: Options) -> WelcomeActions:
         if self._connecting is None:
             # In a thread: its imports are slow, and the user is typing.
-            self._connecting = await asyncio.to_thread(_made, options)
+            self._connecting = await asyncio.to_thread(_make_actions, options)
         return self._connecting
 
     async def forget_key(self, options: Options) -> str:
@@ -65,7 +65,7 @@ def _built(options: Options) -> Engine:
     return build_engine(options)
 
 
-def _made(options: Options) -> WelcomeActions:
+def _make_actions(options: Options) -> WelcomeActions:
     from agentcli.interactive.login.welcome_actions import WelcomeActions
 
     return WelcomeActions(options)

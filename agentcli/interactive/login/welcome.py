@@ -1,14 +1,14 @@
 """Connecting a model, as steps without a screen: the text of each, its options, and the work that follows.
 
-Pure: a `Welcome` is a value, every answer of the user makes another one, and with it perhaps a piece of work
-(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `welcome_actions`. The key
-is in here while it is checked, and in no `repr`.
+Pure: a `Welcome` is a value, and every answer of the user makes another one. It may name `work`, whose outcome is the
+next answer. Front ends show it and do the work with `welcome_actions`. The key is in here while it is checked, and in
+no `repr`.
 """
 
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from agentcli.assemble.login import EndpointAddress, tidy_key
 from agentcli.core.errors import UsageError
@@ -18,44 +18,11 @@ from agentcli.providers.listing import KeyCheck
 from agentcli.providers.local_servers import HOST, PROGRAMS, LocalServer
 
 Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
+Work = Literal["", "check key", "keep key", "try server", "use server", "use public"]
 Outcome = Literal["", "key", "server", "public", "demo", "later"]
 
 _MAX_MODELS = 12
 _PORTS = ", ".join(str(program.port) for program in PROGRAMS)
-
-
-@frozen
-class CheckKey:
-    address: EndpointAddress
-    key: str = field(repr=False)
-
-
-@frozen
-class KeepKey:
-    address: EndpointAddress
-    key: str = field(repr=False)
-
-
-@frozen
-class TryServer:
-    server: LocalServer
-
-
-@frozen
-class UseServer:
-    server: LocalServer
-    model: str
-
-
-@frozen
-class UsePublic:
-    """Switch back to the public address, for which there is a key."""
-
-    address: EndpointAddress
-
-
-Work = CheckKey | KeepKey | TryServer | UseServer | UsePublic
-Next = tuple["Welcome", Work | None]
 
 
 @frozen(kw_only=True)
@@ -80,6 +47,8 @@ class Welcome:
     server: LocalServer | None = None
     model: str = ""
     always: bool = False
+    work: Work = ""
+    """What has to be done before the user can answer again."""
     problem: str = ""
     """Last failure, and what to do about it."""
     doing: str = ""
@@ -94,7 +63,7 @@ class Welcome:
     def question(self) -> str:
         match self.step:
             case "key":
-                return f"API key for {self._target.host}"
+                return f"API key for {self.key_address.host}"
             case "unsure":
                 return "Store the key without a check?"
             case "models" if self.server is not None:
@@ -114,8 +83,9 @@ class Welcome:
                 waits = " Your prompt is sent once one is connected." if self.waiting else ""
                 return f"{now}{waits}", self._looked
             case "key":
+                host = self.key_address.host
                 return (
-                    f"Paste the key; it is not shown. Enter checks it with one free request to {self._target.host}.",
+                    f"Paste the key; it is not shown. Enter checks it with one free request to {host}.",
                     "It is stored in the system keyring if there is one, else in a file that only you can read.",
                 )
             case "working":
@@ -188,90 +158,93 @@ class Welcome:
     def found(self, servers: tuple[LocalServer, ...]) -> Welcome:
         return replace(self, servers=servers)
 
-    def choose(self, name: str) -> Next:
+    def choose(self, name: str) -> Welcome:
         match self.step, name:
             case "choose", "key":
-                return self.ask_key(self.address), None
+                return self.ask_key(self.address)
             case "choose", "public" if self.public_ready:
-                return self._working(f"Switching back to {self.public.host}"), UsePublic(self.public)
+                return self._start_work("use public", f"Switching back to {self.public.host}")
             case "choose", "public":
-                return self.ask_key(self.public), None
+                return self.ask_key(self.public)
             case "choose", "demo" | "later":
-                return self.ended("demo" if name == "demo" else "later"), None
+                return self.ended("demo" if name == "demo" else "later")
             case "choose", _:
-                return self._chosen_server(int(name.partition(" ")[2]))
+                return self._choose_server(int(name.partition(" ")[2]))
             case "unsure", "keep":
-                return self._working("Storing the key"), KeepKey(self._target, self.key)
+                return self._keep_key()
             case "unsure", "again":
                 return self._check(self.key)
             case "unsure", _:
-                return self.ask_key(self._target), None
+                return self.ask_key(self.key_address)
             case "models", _:
                 return self._try(name)
-            case "keep", _ if self.server is not None:
-                always = replace(self._working("Connecting"), always=name == "always")
-                return always, UseServer(self.server, self.model)
-        return self.back(), None
+            case "keep", _:
+                return replace(self._start_work("use server", "Connecting"), always=name == "always")
+        return self.back()
 
     def ask_key(self, target: EndpointAddress | None = None, problem: str = "") -> Welcome:
-        return replace(self, step="key", target=target or self.address, key="", problem=problem)
+        return self._at("key", target=target or self.address, key="", problem=problem)
 
-    def entered(self, text: str) -> Next:
+    def entered(self, text: str) -> Welcome:
         """Take the typed key."""
         try:
             key = tidy_key(text)
         except UsageError as error:
-            return replace(self, problem=str(error)), None
-        return self._check(key) if key else (replace(self, problem="No key entered yet. Esc goes back."), None)
+            return replace(self, problem=str(error))
+        return self._check(key) if key else replace(self, problem="No key entered yet. Esc goes back.")
 
-    def checked(self, checked: KeyCheck) -> Next:
+    def checked(self, checked: KeyCheck) -> Welcome:
         match checked.verdict:
             case "refused":
-                return self.ask_key(self._target, f"{checked.text} Paste the complete key, or another one."), None
+                return self.ask_key(self.key_address, f"{checked.text} Paste the complete key, or another one.")
             case "unreachable":
-                return replace(self, step="unsure", problem=checked.text), None
-        return self._working("Storing the key"), KeepKey(self._target, self.key)
+                return self._at("unsure", problem=checked.text)
+        return self._keep_key()
 
     def tried(self, speaks: bool | None) -> Welcome:
-        """Take the result of `TryServer`: whether the server has the Messages API; None: it does not respond."""
+        """Take the result of trying a server: whether it has the Messages API; None: it does not respond."""
         assert self.server is not None
         if speaks:
-            return replace(self, step="keep", problem="")
+            return self._at("keep")
         what = "no longer responds" if speaks is None else "has no Messages API; a newer version may have it"
-        return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
+        return self._at("choose", problem=f"{self.server.name} at {self.server.host} {what}.")
 
     def ended(self, outcome: Outcome, report: str = "") -> Welcome:
-        return replace(self, step="done", key="", outcome=outcome, report=report, problem="")
+        return self._at("done", key="", outcome=outcome, report=report)
 
     def failed(self, problem: str) -> Welcome:
-        return replace(self, step="choose", key="", problem=problem)
+        return self._at("choose", key="", problem=problem)
 
     def back(self) -> Welcome:
         """Go back to the first step; from there, end the dialog (Esc)."""
         if self.step == "choose":
             return self.ended("later")
-        return replace(self, step="choose", key="", target=None, server=None, model="", problem="")
+        return self._at("choose", key="", target=None, server=None, model="")
 
     # -------------------------------------------------------------------------------------------------------- steps
 
     @property
-    def _target(self) -> EndpointAddress:
+    def key_address(self) -> EndpointAddress:
+        """What the key is for."""
         return self.target or self.address
 
-    def _check(self, key: str) -> Next:
-        waiting = replace(self._working(f"Contacting {self._target.host}"), key=key)
-        return waiting, CheckKey(self._target, key)
+    def _at(self, step: Step, problem: str = "", **changes: Any) -> Welcome:
+        return replace(self, step=step, work="", problem=problem, **changes)
 
-    def _chosen_server(self, number: int) -> Next:
+    def _start_work(self, work: Work, doing: str) -> Welcome:
+        return replace(self, step="working", work=work, doing=doing, problem="")
+
+    def _check(self, key: str) -> Welcome:
+        return replace(self._start_work("check key", f"Contacting {self.key_address.host}"), key=key)
+
+    def _keep_key(self) -> Welcome:
+        return self._start_work("keep key", "Storing the key")
+
+    def _choose_server(self, number: int) -> Welcome:
         server = (self.servers or ())[number]
-        chosen = replace(self, server=server, problem="")
-        if len(server.models) == 1:
-            return chosen._try(server.models[0])
-        return replace(chosen, step="models"), None
+        chosen = self._at("models", server=server)
+        return chosen._try(server.models[0]) if len(server.models) == 1 else chosen
 
-    def _try(self, model: str) -> Next:
+    def _try(self, model: str) -> Welcome:
         assert self.server is not None
-        return replace(self._working(f"Contacting {self.server.host}"), model=model), TryServer(self.server)
-
-    def _working(self, doing: str) -> Welcome:
-        return replace(self, step="working", doing=doing, problem="")
+        return replace(self._start_work("try server", f"Contacting {self.server.host}"), model=model)

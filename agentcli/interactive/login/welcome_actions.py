@@ -13,7 +13,7 @@ from agentcli.assemble.login import Login
 from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.assemble.options import Options
 from agentcli.core.errors import AgentError, CredentialError, MissingKeyError
-from agentcli.interactive.login.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
+from agentcli.interactive.login.welcome import Welcome
 from agentcli.providers.base import Connection
 from agentcli.providers.credentials import LOGIN, PUBLIC_BASE_URL, bound_to
 from agentcli.providers.local_servers import LocalServer, Program, speaks_messages
@@ -33,7 +33,7 @@ class WelcomeActions:
     def begin(self, *, demo: bool, waiting: bool = False) -> Welcome:
         """Make the first state of the dialog. Reads files. Raises `AgentError`."""
         public = self._login.address(PUBLIC_BASE_URL)
-        connected, problem = self._connected()
+        connected, problem = self._describe_connection()
         return Welcome(
             address=self._login.address(),
             public=public,
@@ -47,13 +47,13 @@ class WelcomeActions:
     async def servers(self) -> tuple[LocalServer, ...]:
         return await self._login.servers(self._programs)
 
-    async def do(self, welcome: Welcome, work: Work | None) -> Welcome:
+    async def do(self, welcome: Welcome) -> Welcome:
         """Do the work until the user is needed again. Never raises for errors of a server, a disk or a keyring."""
-        while work is not None:
+        while welcome.work:
             try:
-                welcome, work = await self._done(welcome, work)
+                welcome = await self._do(welcome)
             except AgentError as error:
-                welcome, work = welcome.failed(str(error)), None
+                welcome = welcome.failed(str(error))
         return welcome
 
     async def connect(self, welcome: Welcome, engine: Engine, connection: Connection) -> None:
@@ -80,50 +80,53 @@ class WelcomeActions:
         """Options with the chosen address and model. Reads files. Raises `AgentError`."""
         if welcome.outcome == "server" and welcome.server is not None:
             return replace(self.options, base_url=welcome.server.base_url, model=welcome.model)
-        target = welcome.target or welcome.address
+        target = welcome.key_address
         # A key that was just pasted overrides the configured address.
-        pasted = welcome.outcome == "key" and bool(self._login.unused_reason(target))
+        pasted = welcome.outcome == "key" and bool(self._login.explain_unused(target))
         return replace(self.options, base_url=target.url if pasted else None, model=self._own_model)
 
-    async def _done(self, welcome: Welcome, work: Work) -> Next:
-        match work:
-            case CheckKey():
-                return welcome.checked(await self._login.check(work.address, work.key))
-            case TryServer():
-                return welcome.tried(await speaks_messages(work.server)), None
-            case KeepKey():
-                return await asyncio.to_thread(self._keep, welcome, work), None
-            case UseServer():
-                return await asyncio.to_thread(self._use, welcome, work), None
-        await asyncio.to_thread(self._login.use, work.address)
-        return welcome.ended("public", f"Requests go to {work.address.host} again."), None
+    async def _do(self, welcome: Welcome) -> Welcome:
+        match welcome.work:
+            case "check key":
+                return welcome.checked(await self._login.check(welcome.key_address, welcome.key))
+            case "try server":
+                assert welcome.server is not None
+                return welcome.tried(await speaks_messages(welcome.server))
+            case "keep key":
+                return await asyncio.to_thread(self._keep, welcome)
+            case "use server":
+                return await asyncio.to_thread(self._use, welcome)
+        await asyncio.to_thread(self._login.use, welcome.public)
+        return welcome.ended("public", f"Requests go to {welcome.public.host} again.")
 
-    def _keep(self, welcome: Welcome, work: KeepKey) -> Welcome:
-        if work.address.is_public and not welcome.address.is_public:
-            self._login.use(work.address)
-        placed = self._login.keep(work.address, work.key)
-        report = f"The key for {work.address.host} is stored in {placed.where} and never sent to another address."
-        if hindrance := self._login.unused_reason(work.address):
+    def _keep(self, welcome: Welcome) -> Welcome:
+        address = welcome.key_address
+        if address.is_public and not welcome.address.is_public:
+            self._login.use(address)
+        placed = self._login.keep(address, welcome.key)
+        report = f"The key for {address.host} is stored in {placed.where} and never sent to another address."
+        if hindrance := self._login.explain_unused(address):
             used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
             hindrance = f"{used}, {hindrance}."
         return welcome.ended("key", " ".join(part for part in (report, placed.problem, hindrance) if part))
 
-    def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
-        report = f"{work.model} on {work.server.name} ({work.server.host}) is used in this session."
-        if welcome.always:
-            where = self._login.use(self._login.address(work.server.base_url), work.model)
-            report = (
-                f"{work.model} on {work.server.name} ({work.server.host}) is used from now on ({where or 'as before'})."
-            )
-            stronger = self._login.address()
-            if bound_to(stronger.url) != bound_to(work.server.base_url):
-                report += f" But {stronger.source} is set and overrides this in the next session: unset it."
-            elif (source := self._login.credentials().source) not in ("none", LOGIN):
-                report += f" {source} is set and will be sent there from the next session on."
-                report += " If it is for another server, unset it."
+    def _use(self, welcome: Welcome) -> Welcome:
+        server, model = welcome.server, welcome.model
+        assert server is not None
+        used = f"{model} on {server.name} ({server.host}) is used"
+        if not welcome.always:
+            return welcome.ended("server", f"{used} in this session.")
+        where = self._login.use(self._login.address(server.base_url), model)
+        report = f"{used} from now on ({where or 'as before'})."
+        stronger = self._login.address()
+        if bound_to(stronger.url) != bound_to(server.base_url):
+            report += f" But {stronger.source} is set and overrides this in the next session: unset it."
+        elif (source := self._login.credentials().source) not in ("none", LOGIN):
+            report += f" {source} is set and will be sent there from the next session on."
+            report += " If it is for another server, unset it."
         return welcome.ended("server", report)
 
-    def _connected(self) -> tuple[str, str]:
+    def _describe_connection(self) -> tuple[str, str]:
         """How the model is reached now, and if it is not, why. Both are "" if only the key is missing."""
         chosen = self.options.base_url
         if chosen is not None:

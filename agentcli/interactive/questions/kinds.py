@@ -13,7 +13,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.text.format import about_money, counted, money, token_count
-from agentcli.core.text.plaintext import plain_line, plain_text, shown_name
+from agentcli.core.text.plaintext import plain_line, plain_text, show_name
 from agentcli.interactive.questions.model import (
     AddressText,
     AnswerChoice,
@@ -128,14 +128,7 @@ def _ask_about_summary(event: CompactionProposed) -> Question:
     return TextQuestion(
         title="Replace the conversation with this summary?",
         choices=(
-            AnswerChoice(
-                "accept",
-                "Yes, continue with the summary",
-                "y",
-                Answer("allow"),
-                "Yes",
-                "yes, continue with the summary",
-            ),
+            AnswerChoice("accept", "Yes, continue with the summary", "y", Answer("allow"), "Yes"),
             AnswerChoice("edit", "Edit the summary", "e", line="edit the summary first"),
             AnswerChoice("cancel", "No, keep the conversation as it is", "n", _DENY, "No"),
         ),
@@ -302,8 +295,10 @@ def _ask_to_open(event: PermissionRequested) -> Question:
     return Question(
         title=event.title,
         choices=(
-            AnswerChoice("open", "Open it in the browser", "y", _opening(True), "Open", "yes, open it in the browser"),
-            AnswerChoice("self", "I open it myself", "m", _opening(False), line="manually: I open it"),
+            AnswerChoice(
+                "open", "Open it in the browser", "y", _answer_opening(True), "Open", "yes, open it in the browser"
+            ),
+            AnswerChoice("self", "I open it myself", "m", _answer_opening(False), line="manually: I open it"),
             _DECLINE,
         ),
         summary=(
@@ -316,7 +311,7 @@ def _ask_to_open(event: PermissionRequested) -> Question:
     )
 
 
-def _opening(open_it: bool) -> Answer:
+def _answer_opening(open_it: bool) -> Answer:
     return Answer("allow", updated_input={"open": open_it})
 
 
@@ -350,7 +345,7 @@ def _ask_for_sampling(event: PermissionRequested) -> Question:
         choices=(*choices, _DECLINE),
         summary=(
             Labelled("model", plain_line(str(display["model"]))),
-            Labelled("cost", _sampling_price(display)),
+            Labelled("cost", _describe_price(display)),
         ),
         details=tuple(details),
         closed=CANCELLED,
@@ -363,7 +358,7 @@ def _scope(scope: str) -> Answer:
     return Answer("allow", updated_input={"scope": scope})
 
 
-def _sampling_price(display: Json) -> str:
+def _describe_price(display: Json) -> str:
     """Most that the reply can cost, and how much of its budget the server has used."""
     reply = f"at most {display['max_tokens']:,} tokens of reply"
     if display["most_usd"] is None:
@@ -401,21 +396,14 @@ def ask_for_trust(state: TrustState, *, can_exit: bool) -> Question:
     files = counted(len(state.changed), "file")
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
     effects: list[Detail] = []
-    for mark, (title, rows) in zip("$@=$", effects_of(state).titled(), strict=True):
+    for mark, (title, rows) in zip("$@=$", effects_of(state).list_titles(), strict=True):
         effects += [Spacer(), Paragraph(title, "title")] if rows else []
         for text, name in rows:
-            effects += [Verbatim(text, f"  {mark} "), Paragraph(f"    from {shown_name(name)}", "muted")]
+            effects += [Verbatim(text, f"  {mark} "), Paragraph(f"    from {show_name(name)}", "muted")]
     parts = sorted(state.parts, key=lambda part: part.name not in state.changed)
     refused = "a file cannot be shown" if state.unshowable else ""
     choices = (
-        AnswerChoice(
-            "trust",
-            "Trust it: all of this takes effect",
-            "t",
-            TRUSTED,
-            "Trust this folder",
-            refused=refused,
-        ),
+        AnswerChoice("trust", "Trust it: all of this takes effect", "t", TRUSTED, "Trust this folder", refused=refused),
         AnswerChoice(
             "restricted",
             "Continue without it: only its deny and ask rules apply",
@@ -429,7 +417,7 @@ def ask_for_trust(state: TrustState, *, can_exit: bool) -> Question:
     return Question(
         title="Changed settings: still trust it?" if state.known else "Trust this folder?",
         choices=choices if can_exit else choices[:2],
-        summary=(Heading(shown_name(str(state.root))), Spacer(), Paragraph(f"{said}. {_RISK}"), *effects),
+        summary=(Heading(show_name(str(state.root))), Spacer(), Paragraph(f"{said}. {_RISK}"), *effects),
         details=tuple(detail for part in parts for detail in (Spacer(), *_part(part, state))),
         closed=EXIT if can_exit else RESTRICTED,
         closing="close",
@@ -444,4 +432,4 @@ def _part(part: TrustedContent, state: TrustState) -> list[Detail]:
         what = "new or changed" if state.known else "new"
     unshown = Paragraph(_UNSHOWN, "warning")
     shown = unshown if part.digest == UNREADABLE else Verbatim(part.text.replace("\r\n", "\n"))
-    return [Heading(shown_name(part.name), f"({what})"), shown]
+    return [Heading(show_name(part.name), f"({what})"), shown]

@@ -25,7 +25,7 @@ from agentcli.interactive.questions.model import (
 )
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of, server_claims
 from agentcli.permissions.command_grant import fits_project
-from agentcli.permissions.rules import Rule, checked, covered_by, parse_rule, risk_of
+from agentcli.permissions.rules import Rule, check_rule, describe_cover, parse_rule, risk_of
 
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 MAX_PART = 60
@@ -142,7 +142,7 @@ _LOOP_CHOICES = (
 
 
 def ask_permission(event: PermissionRequested) -> PermissionQuestion:
-    offered, is_loop = _offered_rules(event), event.display.get("kind") == "loop"
+    offered, is_loop = _list_offered_rules(event), event.display.get("kind") == "loop"
     return PermissionQuestion(
         title=question_of(event),
         choices=_LOOP_CHOICES if is_loop else tuple(_choices(event, can_save=bool(offered))),
@@ -203,18 +203,12 @@ def _command(event: PermissionRequested) -> list[Detail]:
 def _diff(event: PermissionRequested) -> list[Detail]:
     display = event.display
     path, diff = str(display.get("path") or event.input.get("file_path") or ""), str(display.get("diff", ""))
+    note = Paragraph("The diff is cut off here. The complete new content:", "title")
+    whole: list[Detail] = [Spacer(), note, InputFields(event.input)]
     return [
         Heading(path, f"+{display.get('added', 0)} −{display.get('removed', 0)}"),
         DiffText(diff, path) if diff else Paragraph("Only line endings would change.", "muted"),
-        *(_whole_input(event) if display.get("truncated") else []),
-    ]
-
-
-def _whole_input(event: PermissionRequested) -> list[Detail]:
-    return [
-        Spacer(),
-        Paragraph("The diff is cut off here. The complete new content:", "title"),
-        InputFields(event.input),
+        *(whole if display.get("truncated") else []),
     ]
 
 
@@ -225,12 +219,10 @@ def _mcp(event: PermissionRequested) -> list[Detail]:
         Heading(f"{display.get('server', '')} · {display.get('tool', '')}"),
         InputFields(event.input),
     ]
-    more: list[Detail] = []
-    if description := str(display.get("description", "")).strip():
-        more.append(Labelled("description:", description))
-    if claims := server_claims(display):
-        more.append(Paragraph(claims, "muted"))
-    return [*found, Spacer(), *more] if more else found
+    description, claims = str(display.get("description", "")).strip(), server_claims(display)
+    found += [Spacer()] if description or claims else []
+    found += [Labelled("description:", description)] if description else []
+    return [*found, Paragraph(claims, "muted")] if claims else found
 
 
 def _reasons(event: PermissionRequested) -> list[Detail]:
@@ -254,25 +246,25 @@ def _shorten(finding: PartFinding) -> str:
 # --------------------------------------------------------------------------------------------------------------- rules
 
 
-def _offered_rules(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
+def _list_offered_rules(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
     """The rules that "always allow" offers, the most useful first; empty if no rule can cover the call."""
     found = []
     for choice in event.rule_choices:
         rules = tuple(map(str, choice.get("rules") or ()))
         if rules:
-            covers = str(choice.get("covers") or "") or covered_by(rules)
+            covers = str(choice.get("covers") or "") or describe_cover(rules)
             found.append(AlwaysChoice(rules, covers, str(choice.get("note") or "")))
     if not found and event.suggestions:
-        found.append(AlwaysChoice(tuple(event.suggestions), covered_by(event.suggestions)))
+        found.append(AlwaysChoice(tuple(event.suggestions), describe_cover(event.suggestions)))
     return tuple(found)
 
 
 def edit_rules(choice: AlwaysChoice, rules: Sequence[str], offered: Sequence[AlwaysChoice]) -> AlwaysChoice:
     """Replace the rules of one of the offered choices. Raises `UsageError`."""
-    kept = tuple(dict.fromkeys(checked(rule).text for rule in rules if rule.strip()))
+    kept = tuple(dict.fromkeys(check_rule(rule).text for rule in rules if rule.strip()))
     if not kept:
         raise UsageError("At least one rule is needed.")
-    made = replace(choice, rules=kept, covers=covered_by(kept), note="", edited=True)
+    made = replace(choice, rules=kept, covers=describe_cover(kept), note="", edited=True)
     exact = next((parse_rule(one.rules[0]) for one in offered if len(one.rules) == 1 and "*" not in one.rules[0]), None)
     if exact is not None and len(kept) == 1 and not _covers_rule(parse_rule(kept[0]), exact):
         made = replace(made, note="It does not match this call, so you would be asked again.")

@@ -35,7 +35,11 @@ _ADDRESS_DELAY = 0.25
 _AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 """A result of `getaddrinfo`."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-_PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
+_PLAIN_URL = re.compile(
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::0*[1-9][0-9]{0,4})?(?:/[A-Za-z0-9/._~%:@!$&'()*+,;=-]*)?",
+    re.IGNORECASE,
+)
+"""An address without user name, query and fragment, in ASCII. Hosts and ports that cannot exist fail to connect."""
 
 
 class ConnectTimeout(OSError):
@@ -55,27 +59,14 @@ class BrokenResponse(OSError):
     """The response is not HTTP, or was cut off."""
 
 
-def reaches(base_url: str, *, is_local: bool, environ: Mapping[str, str] | None = None) -> bool:
+def reaches(base_url: str, *, is_local: bool) -> bool:
     """Whether this client can be used for an address. `is_local`: no proxy is used for it."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not base_url.isascii() or "@" in parts.netloc:
+    if not _PLAIN_URL.fullmatch(base_url) or (base_url.startswith("https:") and not any(_authorities())):
         return False
-    if parts.query or parts.fragment or not _PATH.fullmatch(parts.path) or not _has_valid_port(base_url):
-        return False
-    if parts.scheme == "https" and not any(_authorities()):
-        return False
-    if is_local:
-        return True
     # Other systems have proxy settings besides the environment.
-    variables = os.environ if environ is None else environ
-    return sys.platform == "linux" and not any(value for name, value in variables.items() if name.lower() in _PROXIES)
-
-
-def _has_valid_port(base_url: str) -> bool:
-    try:
-        return urlsplit(base_url).port != 0
-    except ValueError:
-        return False
+    return is_local or (
+        sys.platform == "linux" and not any(value for name, value in os.environ.items() if name.lower() in _PROXIES)
+    )
 
 
 def make_context() -> ssl.SSLContext:

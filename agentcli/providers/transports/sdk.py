@@ -14,10 +14,8 @@ from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_daemon_thread
+from agentcli.core.aio import AbortSignal, in_daemon_thread
 from agentcli.core.errors import UsageError
-from agentcli.core.ids import SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Transport, TransportFailure
 from agentcli.providers.credentials import Credentials
@@ -27,14 +25,13 @@ from agentcli.providers.failures import (
     from_error_event,
     from_exception,
     from_response,
-    header_names,
 )
 from agentcli.providers.transports.wire import (
     CONNECT_SECONDS,
     WRITE_SECONDS,
     check_stream,
-    closed_on_abort,
-    decoded_events,
+    close_on_abort,
+    decode_events,
     is_local_url,
     network_errors,
     ready_headers,
@@ -66,7 +63,9 @@ class SdkTransport(Transport):
         try:
             stream = await self._send(client, body, betas)
         except anthropic.APIStatusError as error:
-            raise TransportFailure(_explain_refusal(error, where)) from error
+            response = error.response
+            answer = ErrorResponse(response.status_code, response.headers, response.text)
+            raise TransportFailure(from_response(answer, where)) from error
         except network as error:
             raise TransportFailure(from_exception(error, where)) from error
         except anthropic.AnthropicError as error:
@@ -77,8 +76,8 @@ class SdkTransport(Transport):
                 source_events = _bedrock_events(stream, where, network)
             else:
                 await check_stream(stream.response, where)
-                source_events = decoded_events(stream.response.aiter_bytes(), where, network)
-            with closed_on_abort(stream.response, signal):
+                source_events = decode_events(stream.response.aiter_bytes(), where, network)
+            with close_on_abort(stream.response, signal):
                 async with contextlib.aclosing(source_events) as events:
                     async for event in events:
                         yield event
@@ -125,12 +124,6 @@ class SdkTransport(Transport):
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
         )
-
-
-def _explain_refusal(error: Any, where: Endpoint) -> Failure:
-    response = error.response
-    headers = header_names(response.headers.items())
-    return from_response(ErrorResponse(response.status_code, headers, response.text, SystemClock().timestamp()), where)
 
 
 async def _bedrock_events(

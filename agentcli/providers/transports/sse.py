@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agentcli.core.files.bounded_read import parse_json
+from agentcli.core.files.access import parse_json
 from agentcli.core.messages import Json
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024

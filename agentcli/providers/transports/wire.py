@@ -16,11 +16,11 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.errors import CredentialError
-from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import ALIVE, Failure, FailureKind, Transport, TransportFailure
+from agentcli.providers.body import BodyEncoder
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import (
     Endpoint,
@@ -29,10 +29,8 @@ from agentcli.providers.failures import (
     from_error_event,
     from_exception,
     from_response,
-    header_names,
     not_a_stream,
 )
-from agentcli.providers.requests.encode import BodyEncoder
 from agentcli.providers.transports.sse import EventDecoder, GarbageError, merge_deltas
 
 if TYPE_CHECKING:
@@ -49,9 +47,8 @@ MAX_ERROR_BYTES = 256 * 1024
 class WireTransport(Transport):
     name = "wire"
 
-    def __init__(self, credentials: Credentials, clock: Clock | None = None) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._clock = clock or SystemClock()
         self._encoder = BodyEncoder()
         self._client: HttpClient | HttpxClient | None = None
 
@@ -67,10 +64,12 @@ class WireTransport(Transport):
             raise TransportFailure(from_exception(error, where)) from error
         try:
             if response.status_code != 200:
-                raise TransportFailure(await self._explain_refusal(response, where))
+                text = (await _read_beginning(response)).decode("utf-8", "replace")
+                refusal = ErrorResponse(response.status_code, response.headers, text)
+                raise TransportFailure(from_response(refusal, where))
             await check_stream(response, where)
-            with closed_on_abort(response, signal):
-                async with aclosing(decoded_events(response.aiter_bytes(), where, errors)) as source:
+            with close_on_abort(response, signal):
+                async with aclosing(decode_events(response.aiter_bytes(), where, errors)) as source:
                     async for event in source:
                         yield event
         finally:
@@ -107,12 +106,6 @@ class WireTransport(Transport):
         if self._client is None:
             self._client = make_stream_client(self._credentials.base_url)
         return self._client
-
-    async def _explain_refusal(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
-        text = await _beginning(response)
-        headers = header_names(response.headers.items())
-        answer = ErrorResponse(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
-        return from_response(answer, where)
 
 
 def make_stream_client(base_url: str) -> HttpClient | HttpxClient:
@@ -172,7 +165,7 @@ async def fetch(
     try:
         response = await client.send(method, path, headers, content)
         try:
-            return response.status_code, await _beginning(response, max_bytes) if max_bytes else b""
+            return response.status_code, await _read_beginning(response, max_bytes) if max_bytes else b""
         finally:
             await response.aclose()
     finally:
@@ -186,7 +179,7 @@ def is_local_url(base_url: str) -> bool:
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
-async def _beginning(response: HttpResponse | httpx2.Response, max_bytes: int = MAX_ERROR_BYTES) -> bytes:
+async def _read_beginning(response: HttpResponse | httpx2.Response, max_bytes: int = MAX_ERROR_BYTES) -> bytes:
     """The first bytes of a body, or what arrived of it before the connection broke."""
     text = bytearray()
     with suppress(*network_errors()):
@@ -203,7 +196,7 @@ async def check_stream(response: HttpResponse | httpx2.Response, where: Endpoint
     if kind not in ("application/json", "text/html"):
         return
     try:
-        body = json.loads(await _beginning(response))
+        body = json.loads(await _read_beginning(response))
     except ValueError:
         body = None
     if isinstance(body, dict) and body.get("type") == "error":
@@ -219,7 +212,7 @@ async def ready_headers(credentials: Credentials) -> dict[str, str]:
         raise TransportFailure(Failure(FailureKind.AUTHENTICATION, str(error))) from error
 
 
-async def decoded_events(
+async def decode_events(
     chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[Exception], ...]
 ) -> AsyncGenerator[Json, None]:
     """The events in a response body. `errors` are the exceptions that reading may raise."""
@@ -253,13 +246,13 @@ def network_errors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def closed_on_abort(response: Any, signal: AbortSignal) -> Iterator[None]:
+def close_on_abort(response: Any, signal: AbortSignal) -> Iterator[None]:
     """Close the connection of a response of httpx2 or `http11.py` in the moment of an abort, while its body is read.
 
     The reading task is cancelled too, but it closes its connection when it runs next, which takes a millisecond or two
     in a busy event loop.
     """
-    close = _closing(response)
+    close = _find_close(response)
     unhook = signal.on_abort(lambda _reason: close()) if close is not None else None
     try:
         yield
@@ -268,7 +261,7 @@ def closed_on_abort(response: Any, signal: AbortSignal) -> Iterator[None]:
             unhook()  # the connection may serve another request from now on
 
 
-def _closing(response: Any) -> Callable[[], object] | None:
+def _find_close(response: Any) -> Callable[[], object] | None:
     """A function that closes the connection; None if it is unknown or shared with other requests."""
     if hasattr(response, "abort"):
         return response.abort  # type: ignore[no-any-return]

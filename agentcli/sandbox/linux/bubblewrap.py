@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding
 from agentcli.sandbox import session_folder
 from agentcli.sandbox.caches import CacheFolders
 from agentcli.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
-from agentcli.sandbox.linux.mounts import CommandTraits, Mounts, SessionFiles
+from agentcli.sandbox.linux.mounts import Mounts, SessionFiles, WritablePaths, shown_folders
 from agentcli.sandbox.linux.probe import Ability
 from agentcli.sandbox.linux.processes import SandboxProcesses
 from agentcli.sandbox.linux.seccomp import seccomp_filter
@@ -34,13 +34,11 @@ from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.sandbox.quarantine.guard import MAX_FINDINGS, MAX_SECONDS, Guard, LateSearch, Watched, inner_folders
 from agentcli.sandbox.quarantine.inventory import Inventory, change_time
 from agentcli.sandbox.quarantine.protected import Protection, protection, uses_git
-from agentcli.sandbox.secrets import VARIABLES
-from agentcli.sandbox.session_folder import SessionFolder
+from agentcli.sandbox.session_folder import TempFolder
 from agentcli.shell.git_config import read_regular
-from agentcli.shell.paths import Resolved
 
 if TYPE_CHECKING:
-    from agentcli.sandbox.grant_effects import ProxyConnection, WritablePaths
+    from agentcli.sandbox.host_proxy import HostProxy
 
 _SOCKET_REFUSED = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
 _CLOSE_SECONDS = 5.0
@@ -60,8 +58,8 @@ class BubblewrapLauncher(Launcher):
         self.rules = rules
         self.ability = ability
         self._temp_root = temp_root
+        self._temp = TempFolder(temp_root)
         self._quarantine = quarantine
-        self._folder: SessionFolder | None = None
         excluded = (*rules.own_folders, *((quarantine,) if quarantine else ()))
         self._inventory = Inventory(rules.working_dirs, excluded)
         self._notices = NoticePool()
@@ -69,7 +67,7 @@ class BubblewrapLauncher(Launcher):
         self._guards: list[Guard] = []
         self._late_search = LateSearch(self._inventory, self._guards)
         self._files: SessionFiles | None = None
-        self._limits = LimitWatch(rules.limits)
+        self.limits = LimitWatch(rules.limits)
         self._lock = threading.Lock()
         self._running: list[Protection] = []
         """Protection of each running command."""
@@ -85,9 +83,8 @@ class BubblewrapLauncher(Launcher):
         Blocks for up to `_CLOSE_SECONDS` while a search for planted repositories is unfinished."""
         self._late_search.close(_CLOSE_SECONDS)
         with self._lock:
-            if self._folder is not None:
-                self._folder.remove()
-            self._files = self._folder = None
+            self._temp.close()
+            self._files = None
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -97,82 +94,96 @@ class BubblewrapLauncher(Launcher):
         The caller must start it in a new session without a terminal, on which a command could type. Doing that in here
         would cost 1.5 ms.
         """
-        from agentcli.sandbox.grant_effects import ProxyConnection, WritablePaths
-
         if self._is_excluded(arguments):
             return Launch(tuple(arguments), environ)
-        files = self._session_files()
-        session = files.folder
-        rules = self.rules
-        began = change_time()
+        with ExitStack() as resources:
+            return self._launch(arguments, cwd, environ, grant, resources)
+
+    def _launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant, resources: ExitStack
+    ) -> Launch:
+        """Like `launch`. `resources`: is closed if this fails, else when the command has ended."""
+        rules, files, began = self.rules, self._session_files(), change_time()
         protected, guard = Protection(), None
         # A read-only command can change nothing that would have to be checked.
         if not grant.reads_only:
             protected = self._protection(arguments, grant)
-            guard = self._guard(protected, session, arguments, began, grant)
+            guard = self._guard(protected, files.folder, arguments, began, grant)
+            resources.callback(guard.close)
         processes = SandboxProcesses()
-        filter = -1
-        connection = ProxyConnection()
+        resources.callback(processes.close)
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        resolved = Resolved()
-        masks, caches = find_masks(rules, resolved), CacheFolders.find(rules, resolved)
+        masks, caches = find_masks(rules), CacheFolders.find(rules)
         never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
         granted = WritablePaths(written, never_opened, rules.home)
-        try:
-            if self._offers_hosts(grant):
-                connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
-            protected = replace(protected, writable=self._not_replaceable(protected.writable))
-            network = self.shares_network(grant)
-            # A program that only reads needs none of the system calls that strict mode refuses.
-            strict = rules.strict or grant.reads_only
-            traits = _traits(arguments, environ, grant, network)
-            traits = replace(traits, has_unix_sockets=not (strict and self.ability.seccomp))
-            mounts = Mounts(rules, masks, files, caches, traits)
-            variables = connection.variables(self._variables(files.temp, environ, caches))
-            filter = self._system_call_filter(network, strict)
-            command = (
-                self.ability.program,
-                *self._namespaces(network),
-                *mounts.dropped_capabilities(),
-                *mounts.arguments(protected, granted.paths, resolved),
-                *connection.mounts,
-                *("--chdir", str(cwd)),
-                *(("--seccomp", str(filter)) if filter >= 0 else ()),
-                *("--info-fd", str(processes.descriptor), "--"),
-                *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
-            )
-        except BaseException:
-            processes.close()
-            if guard is not None:
-                guard.close()
-            connection.close()
-            granted.close()
-            if filter >= 0:
-                os.close(filter)
-            raise
-        cleanup = _Cleanup(self, processes, guard, protected, (filter, connection, granted))
+        resources.callback(granted.close)
+        network = self.shares_network(grant)
+        # A program that only reads needs none of the system calls that strict mode refuses.
+        strict = rules.strict or grant.reads_only
+        mounts = Mounts(
+            rules=rules,
+            masks=masks,
+            files=files,
+            caches=caches,
+            shown=shown_folders(rules, environ.get("PATH", "")),
+            neighbours=session_folder.neighbours(rules.working_dirs, "".join(arguments[-1:])),
+            is_git=uses_git(arguments),
+            reads_only=grant.reads_only,
+            hides_sockets=not network and not (strict and self.ability.seccomp),
+        )
+        protected = replace(protected, writable=self._not_replaceable(protected.writable))
+        filter = self._system_call_filter(network, strict, resources)
+        variables = session_folder.command_variables(environ, files.temp, self.name) | caches.environment(environ)
+        limited = with_kernel_limits(tuple(arguments), rules.limits)
+        proxy = self._start_proxy(grant, files.folder)
+        if proxy is not None:
+            from agentcli.sandbox.host_proxy import forwarded, proxy_variables
+
+            resources.callback(proxy.close)
+            variables, limited = proxy_variables(variables), forwarded(limited)
+        command = (
+            self.ability.program,
+            *self._namespaces(network),
+            *mounts.list_dropped_capabilities(),
+            *mounts.arguments(protected, granted.paths),
+            *(() if proxy is None else proxy.mounts),
+            *("--chdir", str(cwd)),
+            *(word for descriptor in filter for word in ("--seccomp", str(descriptor))),
+            *("--info-fd", str(processes.descriptor), "--"),
+            *limited,
+        )
+        cleanup = _Cleanup(self, processes, guard, protected, resources.pop_all())
         self._start_inventory(began)
         return Launch(
             command,
             variables,
             cleanup.close,
-            pass_descriptors=(processes.descriptor, *((filter,) if filter >= 0 else ())),
-            watch_limits=lambda: self._limits.add(cleanup, cleanup.first_process),
-            stopped_for=cleanup.stopped_for,
-            terminate=cleanup.terminate,
+            pass_descriptors=(processes.descriptor, *filter),
+            watch_limits=lambda: self.limits.add(cleanup, processes.first_process),
+            stopped_for=lambda: cleanup.stopped_for,
+            terminate=processes.terminate,
             watch=-1 if guard is None else guard.descriptor,
             look=lambda: guard is not None and guard.look() > (0 if rules.strict else MAX_FINDINGS),
-            refused_hosts=connection.refused_hosts,
-            private_hosts=connection.private_hosts,
+            refused_hosts=lambda: () if proxy is None else proxy.refused,
+            private_hosts=lambda: () if proxy is None else proxy.private,
         )
+
+    def _start_proxy(self, grant: Grant, session: Path) -> HostProxy | None:
+        """The way to allowed hosts; none in strict mode, which blocks the Unix socket of the proxy. Raises OSError."""
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
+        if not asked or self.rules.strict:
+            return None
+        from agentcli.sandbox.host_proxy import HostProxy
+
+        return HostProxy(session / f"proxy-{os.urandom(6).hex()}", grant.hosts, self.rules.upstream)
 
     def _protection(self, arguments: Sequence[str], grant: Grant) -> Protection:
         """What a command must not change, without the names that its grant opens."""
         rules = self.rules
         named = () if grant.keeps_repository else arguments
         protected = protection(rules.working_dirs, rules.home, named, rules.installation)
-        protected = protected.opened_for(grant.opened_names)
+        protected = protected.open_for(grant.opened_names)
         if not grant.guards_obeyed_names:
             return protected
         return protected.with_obeyed_names(rules.working_dirs, grant.uncovered)
@@ -221,24 +232,13 @@ class BubblewrapLauncher(Launcher):
             return True
         return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
-    def _offers_hosts(self, grant: Grant) -> bool:
-        """Whether hosts can be allowed: not in strict mode, which blocks the Unix socket of the proxy."""
-        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
-        return bool(asked) and not self.rules.strict
-
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         from agentcli.sandbox.explain import names_missing_network
 
         return code != 0 and not self.shares_network(grant) and names_missing_network(output)
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        from agentcli.sandbox.explain import (
-            Refusals,
-            explain,
-            explain_missing,
-            names_missing_file,
-            worth_explaining,
-        )
+        from agentcli.sandbox.explain import Refusals, explain, explain_missing, names_missing_file, worth_explaining
 
         rules = self.rules
         if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
@@ -332,18 +332,15 @@ class BubblewrapLauncher(Launcher):
         finding = self._late_search.take_finding()
         return None if finding is None else finding.text
 
-    def unwatch(self, cleanup: _Cleanup) -> str:
-        """Stop watching the limits of a command; returns the limit for which it was stopped, or ""."""
-        return self._limits.remove(cleanup)
-
-    def _system_call_filter(self, network: bool, strict: bool) -> int:
-        """A descriptor to read the seccomp filter from, -1 without seccomp. A new pipe, with its own offset."""
+    def _system_call_filter(self, network: bool, strict: bool, resources: ExitStack) -> tuple[int, ...]:
+        """A descriptor to read the seccomp filter from, none without seccomp. A new pipe, with its own offset."""
         if not self.ability.seccomp:
-            return -1
+            return ()
         reading, writing = os.pipe()
+        resources.callback(os.close, reading)
         os.write(writing, seccomp_filter(network=network, strict=strict))
         os.close(writing)
-        return reading
+        return (reading,)
 
     # ------------------------------------------------------------------------------------------------- arguments
 
@@ -356,20 +353,12 @@ class BubblewrapLauncher(Launcher):
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _variables(self, temp: Path, environ: Mapping[str, str], caches: CacheFolders) -> dict[str, str]:
-        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
-        own = str(temp)
-        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        return kept | caches.environment(environ)
-
     # --------------------------------------------------------------------------------------------------- folders
 
     def _session_files(self) -> SessionFiles:
         with self._lock:
             if self._files is None:
-                self._folder = SessionFolder(self._temp_root)
-                weakref.finalize(self, self._folder.remove)
-                self._files = SessionFiles(self._folder.path)
+                self._files = SessionFiles(self._temp.path.parent)
             return self._files
 
     def runs_bare(self, command: str) -> bool:
@@ -385,16 +374,6 @@ class BubblewrapLauncher(Launcher):
         return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
 
 
-def _traits(arguments: Sequence[str], environ: Mapping[str, str], grant: Grant, network: bool) -> CommandTraits:
-    return CommandTraits(
-        text="".join(arguments[-1:]),
-        search_path=environ.get("PATH", ""),
-        network=network,
-        is_git=uses_git(arguments),
-        reads_only=grant.reads_only,
-    )
-
-
 class _Cleanup:
     """Cleans up once after a command has ended, and checks what it left behind."""
 
@@ -404,46 +383,26 @@ class _Cleanup:
         processes: SandboxProcesses,
         guard: Guard | None,
         protected: Protection,
-        held: tuple[int, ProxyConnection, WritablePaths],
+        resources: ExitStack,
     ) -> None:
-        """`held`: the descriptor of the system call filter, and what the grant opened."""
         self._launcher = launcher
         """Also keeps the session's folder, which is deleted with the launcher."""
         self._processes = processes
         self._guard = guard
         self._protected = protected
-        self._filter, self._connection, self._granted = held
-        self._stopped_for = ""
+        self._resources = resources
+        self.stopped_for = ""
         self._findings: tuple[SandboxFinding, ...] | None = None
         if guard is not None:
             launcher.started(protected, guard)
 
-    def first_process(self) -> int | None:
-        return self._processes.first_process()
-
-    def terminate(self) -> bool:
-        return self._processes.terminate()
-
     def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
             self._findings = ()
-            self._unwatch()
+            # Before the first process is gone and its number may be reused.
+            self.stopped_for = self._launcher.limits.remove(self)
             self._processes.wait_until_gone()
-            self._release()
+            self._resources.close()
             if self._guard is not None:
                 self._findings = self._launcher.ended(self._protected, self._guard)
         return self._findings
-
-    def _unwatch(self) -> None:
-        """Stop watching limits; call it before the first process is gone and its number may be reused."""
-        self._stopped_for = self._launcher.unwatch(self) or self._stopped_for
-
-    def _release(self) -> None:
-        self._processes.close()
-        if self._filter >= 0:
-            os.close(self._filter)
-        self._connection.close()
-        self._granted.close()
-
-    def stopped_for(self) -> str:
-        return self._stopped_for

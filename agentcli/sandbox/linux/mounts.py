@@ -13,14 +13,12 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.files.links import is_below, real_path
+from agentcli.core.files.access import is_below, real_path
 from agentcli.core.frozen import frozen
-from agentcli.sandbox import session_folder
 from agentcli.sandbox.caches import CacheFolders
 from agentcli.sandbox.filtered_files import FilteredCopies
 from agentcli.sandbox.plan import Masks, SandboxRules
 from agentcli.sandbox.quarantine.protected import Protection, folders_between
-from agentcli.shell.paths import Resolved
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Folders with sockets of programs that act for any client: session buses, tmux, container engines."""
@@ -37,86 +35,73 @@ class SessionFiles:
     """The session's private folder: the commands' /tmp, and the files mounted over secrets."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` must exist and be empty. Raises OSError."""
+        """`folder` must exist and contain nothing but the temp folder. Raises OSError."""
         self.folder = folder
         self.temp = folder / "tmp"
         self.empty = folder / "empty"
         self.no_folder = folder / "no-folder"
         self.filtered = FilteredCopies(folder / "filtered")
-        self.temp.mkdir(0o700)
         self.empty.touch(0o444)
         self.no_folder.mkdir(0o000)
 
 
 @frozen(kw_only=True)
-class CommandTraits:
-    """What the mounts of a command depend on."""
-
-    text: str
-    search_path: str
-    network: bool
-    """Whether it shares the machine's network."""
-    is_git: bool
-    """Whether it runs git, which would record files that only look removed or changed."""
-    reads_only: bool
-    """Whether nothing but its temp folder is writable."""
-    has_unix_sockets: bool = True
-    """Whether it can use Unix sockets; not where system calls are filtered as in strict mode."""
-
-
 class Mounts:
     """The mounts of one command."""
 
-    def __init__(
-        self, rules: SandboxRules, masks: Masks, files: SessionFiles, caches: CacheFolders, command: CommandTraits
-    ) -> None:
-        self._rules = rules
-        self._masks = masks
-        self._files = files
-        self._caches = caches
-        self._command = command
-        self._is_git = command.is_git
-        self._shown = _shown(rules, command.search_path)
-        self._neighbours = session_folder.neighbours(rules.working_dirs, command.text)
+    rules: SandboxRules
+    masks: Masks
+    files: SessionFiles
+    caches: CacheFolders
+    shown: Sequence[Path]
+    """See `shown_folders`."""
+    neighbours: Sequence[Path]
+    """See `session_folder.neighbours`."""
+    is_git: bool
+    """Whether the command runs git, which would record files that only look removed or changed."""
+    reads_only: bool
+    """Whether nothing but its temp folder is writable."""
+    hides_sockets: bool
+    """Whether Unix sockets of this machine have to be covered."""
 
-    def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
+    def arguments(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
         """Arguments for bubblewrap. `granted`: more folders and files that this command may write."""
-        return [*self._system(resolved), *self._folders(protected, granted, resolved), *self._covers()]
+        return [*self._system(), *self._folders(protected, granted), *self._covers()]
 
-    def dropped_capabilities(self) -> tuple[str, ...]:
+    def list_dropped_capabilities(self) -> tuple[str, ...]:
         """Capabilities to drop: root would see a covered folder as empty, and git would record its files as removed."""
-        if not self._is_git or os.geteuid() != 0:
+        if not self.is_git or os.geteuid() != 0:
             return ()
-        covered = any(path.is_dir() and self._is_worked_in(path) for path in self._masks.refused)
+        covered = any(path.is_dir() and self._is_worked_in(path) for path in self.masks.refused)
         return ("--cap-drop", "CAP_DAC_OVERRIDE") if covered else ()
 
-    def _system(self, resolved: Resolved) -> list[str]:
+    def _system(self) -> list[str]:
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
         if os.geteuid() == 0:
             # Kernel settings in /proc check for uid 0, not for a capability; writing core_pattern would run any
             # program.
             made += ["--remount-ro", "/proc"]
-        for folder in (*_needed_in_run(resolved), *(path for path in self._shown if is_below(str(path), ("/run",)))):
+        for folder in (*_list_needed_in_run(), *(path for path in self.shown if is_below(str(path), ("/run",)))):
             made += _bind(folder, writable=False)
         return [*made, "--remount-ro", "/run"]
 
-    def _folders(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
-        made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
-        for folder in self._neighbours:
+    def _folders(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
+        made = ["--bind", str(self.files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
+        for folder in self.neighbours:
             # Another process may have removed it meanwhile.
             made += ["--ro-bind-try", str(folder), str(folder)]
-        made += _bind(self._files.temp, writable=True)
-        for folder in self._shown:
+        made += _bind(self.files.temp, writable=True)
+        for folder in self.shown:
             if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
-        caches = self._caches.mounts(resolved)
-        made += ["--ro-bind" if word == "--bind" else word for word in caches] if self._command.reads_only else caches
-        if self._command.reads_only:
+        caches = self.caches.mounts()
+        made += ["--ro-bind" if word == "--bind" else word for word in caches] if self.reads_only else caches
+        if self.reads_only:
             # Read-only already, unless they are in a hidden folder.
-            for folder in self._rules.working_dirs:
+            for folder in self.rules.working_dirs:
                 made += _bind(folder, writable=False)
             return made
-        for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted), resolved):
+        for folder in _unmovable((*self.rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
@@ -126,24 +111,24 @@ class Mounts:
 
     def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
         """The installation above a working directory, or in a folder that the settings make writable."""
-        writable = (*self._rules.working_dirs, *self._further_writable())
+        writable = (*self.rules.working_dirs, *self._further_writable())
         return [
             path
-            for path in self._rules.installation
+            for path in self.rules.installation
             if path not in protected.read_only
             and any(is_below(str(path), (str(folder),)) or is_below(str(folder), (str(path),)) for folder in writable)
         ]
 
     def _is_worked_in(self, path: Path) -> bool:
-        return is_below(str(path), map(str, self._rules.working_dirs))
+        return is_below(str(path), map(str, self.rules.working_dirs))
 
     def _covers(self) -> list[str]:
         """Mounts that cover secrets. They come last, so that nothing covers them."""
-        rules, masks = self._rules, self._masks
-        visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._neighbours)
+        rules, masks = self.rules, self.masks
+        visible = (*self.shown, *rules.working_dirs, *rules.allow_write, *self.neighbours)
         made: list[str] = []
         # Files beside a reopened one look deleted, which git would record.
-        closed = [str(path) for path in masks.refused if self._is_git and self._is_worked_in(path)]
+        closed = [str(path) for path in masks.refused if self.is_git and self._is_worked_in(path)]
         reopened = [path for path in masks.reopened if not is_below(str(path), closed)]
         for path in masks.refused:
             if not _is_visible(path, visible):
@@ -157,39 +142,38 @@ class Mounts:
             made += ["--perms", "0111" if leads_on else "0000", "--tmpfs", str(path)]
             made += [] if leads_on else ["--remount-ro", str(path)]
         refused = [*map(str, masks.refused)]
-        has_none = self._command.network or not self._command.has_unix_sockets
-        for folder in () if has_none else _socket_folders():
+        for folder in _socket_folders() if self.hides_sockets else ():
             # A program outside acts for whoever connects, also through a read-only mount.
             if _is_visible(folder, visible) and not is_below(str(folder), refused):
                 for socket in _sockets_in(folder):
                     made += ["--ro-bind", _REFUSING_FILE, socket]
         for path in masks.emptied:
-            if _is_visible(path, visible) and (shown_as := self._shown_as(path)):
+            if _is_visible(path, visible) and (shown_as := self._find_shown_as(path)):
                 made += ["--ro-bind", shown_as, str(path)]
         for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
             if path.exists():
                 made += _bind(path, writable=False)
         return made
 
-    def _shown_as(self, path: Path) -> str:
+    def _find_shown_as(self, path: Path) -> str:
         """The file mounted over one that has settings and secrets; empty if it holds no secret."""
         if path.is_dir():
-            return str(self._files.no_folder)
-        if self._is_git and self._is_worked_in(path):
+            return str(self.files.no_folder)
+        if self.is_git and self._is_worked_in(path):
             # The file may be tracked, and no tracked file may look changed. Git does not start without its own
             # settings.
-            return "" if path in self._masks.settings else _REFUSING_FILE
-        clean = self._masks.filters.get(path)
+            return "" if path in self.masks.settings else _REFUSING_FILE
+        clean = self.masks.filters.get(path)
         if clean is None:
-            return str(self._files.empty)
-        copy = self._files.filtered.copy_of(path, clean)
-        return "" if copy == path else str(copy or self._files.empty)
+            return str(self.files.empty)
+        copy = self.files.filtered.copy_of(path, clean)
+        return "" if copy == path else str(copy or self.files.empty)
 
     def _further_writable(self) -> list[Path]:
         """Other writable folders, but none inside a working directory, where a command could replace it by a link."""
-        found = [path for path in self._rules.allow_write if path.exists() and not self._is_worked_in(path)]
-        if self._caches.own is not None:
-            found.append(self._caches.own)
+        found = [path for path in self.rules.allow_write if path.exists() and not self._is_worked_in(path)]
+        if self.caches.own is not None:
+            found.append(self.caches.own)
         return found
 
 
@@ -217,7 +201,7 @@ def _sockets_in(folder: Path) -> list[str]:
     return []
 
 
-def _shown(rules: SandboxRules, search_path: str) -> list[Path]:
+def shown_folders(rules: SandboxRules, search_path: str) -> list[Path]:
     """Needed parts of the hidden folders: programs on the PATH, a home folder there, and an installation of agentcli,
     whose Python runs in the sandbox, too."""
     found = [*rules.installation] if rules.home is None else [rules.home, *rules.installation]
@@ -238,24 +222,70 @@ def _bind(path: Path, *, writable: bool) -> list[str]:
     return ["--bind" if writable else "--ro-bind", str(path), str(path)]
 
 
-def _unmovable(folders: Iterable[Path], resolved: Resolved) -> list[Path]:
+def _unmovable(folders: Iterable[Path]) -> list[Path]:
     """Writable folders, outer ones first, including those between one and another inside it.
 
     As separate mounts they cannot be renamed and replaced by a link, whose target the next command could write.
     """
     roots = tuple(dict.fromkeys(folders))
     found = sorted({*roots, *folders_between(roots, roots)}, key=lambda folder: folder.parts)
-    return [folder for folder in found if resolved[str(folder)] == str(folder)]
+    return [folder for folder in found if real_path(folder) == str(folder)]
 
 
 def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
     return not is_below(str(path), map(str, _HIDDEN)) or is_below(str(path), map(str, visible))
 
 
-def _needed_in_run(resolved: Resolved) -> list[Path]:
+def _list_needed_in_run() -> list[Path]:
     """Paths in /run needed for name resolution, and for programs on some systems."""
     found = list(_NEEDED_IN_RUN)
-    resolver = resolved["/etc/resolv.conf"]
+    resolver = real_path("/etc/resolv.conf")
     if is_below(resolver, ("/run",)) and not is_below(resolver, found):
         found.append(resolver)
     return [Path(path) for path in found if os.path.exists(path)]  # noqa: PTH110 - before every command
+
+
+_UNWRITTEN_TIME = 1_000_000_000
+"""Modification time, in ns, set on a file created for a command, to detect whether the command has written it."""
+
+
+class WritablePaths:
+    """Approved paths outside the working directories, created if needed so that they can be mounted. Close it when the
+    command has ended."""
+
+    def __init__(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> None:
+        """`closed`: paths that no approval makes writable, such as credentials and agentcli's own folders."""
+        self._created: list[Path] = []
+        self.paths = tuple(dict.fromkeys(self._mountable(paths, closed, home)))
+
+    def _mountable(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> Iterable[Path]:
+        for path in paths:
+            real = Path(os.path.realpath(path))
+            if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in closed):
+                continue
+            if real == Path("/") or (home is not None and home.is_relative_to(real)):
+                # Too broad for one command: it contains start-up files of shells and programs.
+                continue
+            if real.exists() or self._create(real):
+                yield real
+
+    def _create(self, path: Path) -> bool:
+        """Create an empty file to mount over. Its folder stays read-only, because only the file was approved."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except OSError:
+            return False
+        try:
+            os.utime(descriptor, ns=(_UNWRITTEN_TIME, _UNWRITTEN_TIME))
+        finally:
+            os.close(descriptor)
+        self._created.append(path)
+        return True
+
+    def close(self) -> None:
+        for path in self._created:
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                # `touch` also leaves an empty file, but changes its time.
+                if status.st_size == 0 and status.st_mtime_ns == _UNWRITTEN_TIME:
+                    path.unlink()

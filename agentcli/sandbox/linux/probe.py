@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from agentcli.core.files.bounded_read import parse_json, read_bounded
+from agentcli.core.files.access import parse_json, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.own_programs import find_program, run_program
 from agentcli.sandbox.linux.seccomp import is_supported, seccomp_filter
@@ -52,7 +53,7 @@ def probe(environ: Mapping[str, str], working_dirs: Iterable[Path], cache_dir: P
     if program is None:
         return Ability(problem="bubblewrap (bwrap) is not installed. Install it, for example: apt install bubblewrap.")
     key = _key(program)
-    remembered = _remembered(cache_dir, key)
+    remembered = _recall(cache_dir, key)
     if remembered is not None:
         return remembered
     ability = try_out(program)
@@ -130,21 +131,18 @@ def _key(program: str) -> str:
     return f"2 {boot} {os.geteuid()} {program} {stat.st_size} {stat.st_mtime_ns} {namespace}"
 
 
-def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
+def _recall(cache_dir: Path | None, key: str) -> Ability | None:
     if cache_dir is None or not key:
         return None
     try:
         stored = parse_json(read_bounded(cache_dir / CACHE_FILE, 65_536) or b"{}")
-        if stored["key"] != key:
+        if stored.pop("key") != key:
             return None
-        return Ability(
-            str(stored["program"]),
-            tuple(stored["privileges"]),
-            bool(stored["network"]),
-            tuple(stored["lockdown"]),
-            bool(stored["seccomp"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+        }
+        return Ability(**values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -19,7 +19,7 @@ from agentcli.core.files.file_notices import FileNotices, NoticePool
 from agentcli.core.frozen import frozen
 from agentcli.core.git.settings import first_dangerous, list_settings
 from agentcli.core.processes.launch import SandboxFinding
-from agentcli.core.text.lazy_pattern import lazy_bytes_pattern
+from agentcli.core.text.patterns import lazy_bytes_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.sandbox.quarantine.inventory import (
     CONTROLS,
@@ -33,14 +33,8 @@ from agentcli.sandbox.quarantine.inventory import (
     state_of,
 )
 from agentcli.sandbox.quarantine.protected import REBASE_TODO
-from agentcli.sandbox.quarantine.store import (
-    Quarantine,
-    QuarantinedItem,
-    TooLarge,
-    folder_of,
-    replace_file,
-)
-from agentcli.shell.git_config import CONTROL_NAMES, completes_repository, pointed_at, points_back, read_regular
+from agentcli.sandbox.quarantine.store import Quarantine, QuarantinedItem, TooLarge, folder_of, replace_file
+from agentcli.shell.git_config import CONTROL_NAMES, completes_repository, points_back, read_regular, resolve_dot_git
 
 MAX_FINDINGS = 20
 """Number of findings after which the command is stopped."""
@@ -127,9 +121,9 @@ class Guard:
             self._quick = True
             for path in changed:
                 if path in self._missing:
-                    self._planted(path)
+                    self._take_planted(path)
                 elif path in self._watched.contents:
-                    self._changed(path, self._watched.contents[path])
+                    self._take_changed(path, self._watched.contents[path])
             return len(self._findings)
 
     def permit(self, path: Path) -> None:
@@ -153,9 +147,9 @@ class Guard:
         with self._lock:
             self._quick = False
             for path in sorted(self._missing, key=str):
-                self._planted(path)
+                self._take_planted(path)
             for path, content in self._watched.contents.items():
-                self._changed(path, content)
+                self._take_changed(path, content)
             for folder in self._watched.own:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
@@ -179,7 +173,7 @@ class Guard:
 
     # ----------------------------------------------------------------------------------------------- single names
 
-    def _planted(self, path: Path) -> None:
+    def _take_planted(self, path: Path) -> None:
         if signature_of(path) is None:
             return
         if any(path.is_relative_to(folder) for folder in self._watched.own):
@@ -191,7 +185,7 @@ class Guard:
                 return
         self._take(path, "other programs run or obey it")
 
-    def _changed(self, path: Path, old: bytes) -> None:
+    def _take_changed(self, path: Path, old: bytes) -> None:
         found = signature_of(path)
         if found is None:
             # Removed with its folder, or a pointer or script without effective content.
@@ -288,7 +282,7 @@ class Guard:
         if repository.kind == "link":
             return "it is a link"
         if repository.kind == "file":
-            target = pointed_at(path)
+            target = resolve_dot_git(path)
             real = None if target is None else Path(os.path.realpath(target))
             if real is None or not any(real.is_relative_to(folder) for folder in self._watched.inside):
                 return "it points to a repository elsewhere"
@@ -326,7 +320,7 @@ class Guard:
         for name in ("",) if repository.kind in ("file", "link") else CONTROLS:
             file, old = (path / name if name else path), known.content(name)
             if old is not None:
-                self._changed(file, old)
+                self._take_changed(file, old)
                 continue
             is_new = name in dict(state.signatures) and name not in dict(known.signatures)
             if is_new and (name not in _CONFIGURATION or not self._harmless(file)):

@@ -14,13 +14,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from agentcli.core.files.bounded_read import read_start
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below, read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.git.run import git_program
 from agentcli.core.git.settings import list_settings
-from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.git_config import hooks_folders, pointed_at, possible_dot_gits, read_regular, subcommand_index
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.shell.git_config import hooks_folders, possible_dot_gits, read_regular, resolve_dot_git, subcommand_index
 from agentcli.shell.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
 
 FOLDERS = FIXED_FOLDERS
@@ -67,7 +66,7 @@ class Protection:
     """Git folders that the command may write."""
     makes_repository: bool = False
 
-    def opened_for(self, names: Sequence[Path]) -> Protection:
+    def open_for(self, names: Sequence[Path]) -> Protection:
         """A copy without these names, which the user approved to write; git's own folder stays protected."""
         wanted = [name for name in names if ".git" not in name.parts]
         if not wanted:
@@ -107,11 +106,6 @@ def uses_git(arguments: Sequence[str]) -> bool:
     # Most commands contain none of the names; the pattern is slower than this plain search.
     text = " ".join(arguments)
     return any(program in text for program in _GIT_PROGRAMS) and any(map(_USES_GIT.search, arguments))
-
-
-def makes_repository(arguments: Sequence[str]) -> bool:
-    """Whether one of the commands, not just some text, is `git init`, `clone`, `worktree` or `submodule`."""
-    return not git_commands(arguments).isdisjoint(_MAKING)
 
 
 def git_commands(arguments: Sequence[str]) -> frozenset[str]:
@@ -167,14 +161,14 @@ def protection(
     verbs = git_commands(arguments) if git else frozenset()
     making = not verbs.isdisjoint(_MAKING)
     for folder in working_dirs:
-        for text, path in _named(folder, (*FOLDERS, *FILES)):
+        for text, path in _list_named(folder, (*FOLDERS, *FILES)):
             (read_only if os.path.lexists(text) else missing).append(path)
         contents += _activate_scripts(folder)
         read_only += (path for path in installation if is_below(str(path), (str(folder),)))
         if home is not None and is_below(str(home), (str(folder),)):
-            for text, path in _named(home, HOME_FILES):
+            for text, path in _list_named(home, HOME_FILES):
                 (read_only if os.path.lexists(text) else missing).append(path)
-        [(text, dot_git)] = _named(folder, (".git",))
+        [(text, dot_git)] = _list_named(folder, (".git",))
         if not os.path.lexists(text):
             if not making:
                 missing.append(dot_git)
@@ -211,7 +205,7 @@ def protection(
 
 
 @functools.lru_cache(maxsize=16)
-def _named(folder: Path, names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+def _list_named(folder: Path, names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
     """Paths in a folder, as text and as `Path`. Cached: building a `Path` takes longer than checking it."""
     return tuple((str(path), path) for path in (folder / name for name in names))
 
@@ -244,7 +238,7 @@ def _is_plain_folder(path: str) -> bool:
 
 
 def _activate_scripts(folder: Path) -> Iterable[Path]:
-    for text, scripts in _named(folder, tuple(f"{name}/bin" for name in _ENVIRONMENTS)):
+    for text, scripts in _list_named(folder, tuple(f"{name}/bin" for name in _ENVIRONMENTS)):
         if os.access(text, os.F_OK) and scripts.is_dir() and not scripts.parent.is_symlink():
             yield from (scripts / script for script in _ACTIVATE if (scripts / script).is_file())
 
@@ -260,7 +254,7 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
             ancestor = dot_git.parent
             if ancestor != folder and ancestor in (home, Path("/")):
                 break
-            found += [dot_git] if dot_git.is_dir() else _linked(dot_git)
+            found += [dot_git] if dot_git.is_dir() else _list_linked(dot_git)
             break
     return found
 
@@ -270,9 +264,9 @@ def outermost(repository: Path) -> Path:
     return next((parent for parent in reversed(repository.parents) if parent.name == ".git"), repository)
 
 
-def _linked(dot_git: Path) -> list[Path]:
+def _list_linked(dot_git: Path) -> list[Path]:
     """The git folder that a `.git` file names, if it points back: anybody could create such a file."""
-    target = pointed_at(dot_git)
+    target = resolve_dot_git(dot_git)
     if target is None:
         return []
     own = Path(os.path.realpath(target))

@@ -21,7 +21,7 @@ from agentcli.core.frozen import frozen
 
 MANIFEST = "manifest.json"
 CONTENT = "content"
-_MOST = (256 * 1024 * 1024, 20_000)
+_MAX_COPIED = (256 * 1024 * 1024, 20_000)
 """Maximum bytes and entries that are copied between file systems."""
 _QUICK = (1024 * 1024, 100)
 _MAX_DEPTH = 200
@@ -81,11 +81,11 @@ class Quarantine:
                     if error.errno != errno.EXDEV:
                         raise
                     try:
-                        _copy(parent, path.name, place / CONTENT, list(_QUICK if quick else _MOST))
+                        _copy(parent, path.name, place / CONTENT, list(_QUICK if quick else _MAX_COPIED))
                     except TooLarge as large:
                         if quick:
                             raise
-                        raise _renamed(parent, path.name, large) from None
+                        raise _rename(parent, path.name, large) from None
                     _remove(parent, path.name)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
@@ -191,7 +191,7 @@ def _remove(parent: int, name: str) -> None:
         os.unlink(name, dir_fd=parent)
 
 
-def _renamed(parent: int, name: str, reason: OSError) -> OSError:
+def _rename(parent: int, name: str, reason: OSError) -> OSError:
     """Rename an item that cannot be copied, so that no program obeys it in its place. Returns the error to raise."""
     aside = f"{name}.quarantined-{os.urandom(3).hex()}"
     try:

@@ -10,12 +10,11 @@ import os
 import re
 from dataclasses import replace
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.command_context import CommandContext
-from agentcli.shell.commands.programs import folder_objection, own_program
-from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.shell.command_context import CommandContext, folder_objection, own_program
+from agentcli.shell.commands.read_only import ASSIGNMENT, find_unknown_objection, has_script, objection
 from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED
 from agentcli.shell.git_config import toplevel
 from agentcli.shell.parser.programs import (
@@ -28,25 +27,19 @@ from agentcli.shell.parser.programs import (
     only_filters,
     runs_input,
     runs_python_tests,
-    unwrapped,
+    unwrap,
 )
-from agentcli.shell.parser.strict_parser import (
-    CommandStep,
-    NotPlain,
-    Scope,
-    SimpleCommand,
-    plain_commands,
-    plain_steps,
-)
+from agentcli.shell.parser.strict_parser import CommandStep, NotPlain, Scope, SimpleCommand, plain_commands, plain_steps
 from agentcli.shell.parser.words import MARKED, NAME, NUMBER, TOPLEVEL
-from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.paths import expand_pattern
 
 _MAX_WORDS = 400
 """A command with more words needs approval, to avoid looking up every word on disk."""
 _MAX_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
-    "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
+    "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly"  # noqa: SIM905
+    " export".split()
 )
 """After one of these (which only a rule can allow) the folder of the following parts is unknown."""
 
@@ -100,8 +93,11 @@ class CommandPart:
 
 
 def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
-    steps = plain_steps(command, _variables(command, place))
-    return steps if isinstance(steps, NotPlain) else tuple(_CommandAnalysis(place).parts(steps))
+    variables = _variables(command, place)
+    steps = plain_steps(command, variables)
+    if isinstance(steps, NotPlain):
+        return steps
+    return tuple(_CommandAnalysis(place, dict(variables).get(TOPLEVEL)).parts(steps))
 
 
 _MOVES = lazy_pattern(r"\b(?:cd|pushd|popd)\b")
@@ -123,14 +119,14 @@ def runs_beside_others(command: str) -> bool:
     if isinstance(parts, NotPlain):
         return False
     for part in parts:
-        start = unwrapped(part.words).start
+        start = unwrap(part.words).start
         words = part.words[start:]
         plain = not part.assignments and all(r.kind in ("harmless", "text") for r in part.redirections)
         plain = plain and part.expanded is None
         fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
             words, part.globs
         )
-        if words[0] in ("cd", "export", "set", "read") or not plain or not fixed or objection(words) is not None:
+        if words[0] in ("cd", "set", "read") or not plain or not fixed or objection(words) is not None:
             return False
     return True
 
@@ -150,17 +146,16 @@ def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
 class _CommandAnalysis:
     """Analyses a command part by part, tracking the folder across `cd`."""
 
-    def __init__(self, place: CommandContext) -> None:
+    def __init__(self, place: CommandContext, toplevel: str | None) -> None:
+        """`toplevel`: what git prints as the top folder of the repository; None if the command does not ask it."""
         self._place = place
+        self._toplevel = toplevel
         self._certain: tuple[str, ...] = (place.cwd,)
         """Current folders if everything joined by && succeeded."""
         self._seen: tuple[str, ...] = (place.cwd,)
         """All folders that any part may have entered."""
-        self._likely: tuple[str, ...] = (place.cwd,)
-        """Current folders if no `cd` to an existing folder failed."""
-        self._only_read = True
         self._loops = 0
-        self._outer: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
+        self._outer: list[tuple[tuple[str, ...], tuple[str, ...], int]] = []
 
     def parts(self, steps: tuple[CommandStep, ...]) -> list[CommandPart]:
         found: list[CommandPart] = []
@@ -173,33 +168,32 @@ class _CommandAnalysis:
                     self._certain = self._seen
                 direct = step.piped and isinstance(before, SimpleCommand)
                 found.append(self._part(step, found[-1] if direct else None))
-                self._only_read = self._only_read and found[-1].only_reads
             before = step
         return found
 
     def _scope(self, scope: Scope) -> None:
         if scope.kind == "subshell":
             if scope.begins:
-                self._outer.append((self._certain, self._seen, self._likely, self._loops))
+                self._outer.append((self._certain, self._seen, self._loops))
                 self._loops = 0
             else:
-                self._certain, self._seen, self._likely, self._loops = self._outer.pop()
+                self._certain, self._seen, self._loops = self._outer.pop()
             return
         if scope.kind == "loop":
             self._loops += 1 if scope.begins else -1
-        self._certain = self._likely = self._seen
+        self._certain = self._seen
 
     def _part(self, command: SimpleCommand, producer: CommandPart | None) -> CommandPart:
-        wrapped = unwrapped(command.words)
+        wrapped = unwrap(command.words)
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
         reason = self._assignment_objection(command, inner) or self._program_objection(command, start)
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
-        elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
+        elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("set", "read") and objection(inner) is not None):
             # An activate script needs its own rule; it sets variables and does not change the folder.
             if not (inner[0] in ("source", ".") and len(inner) == 2 and inner[1].endswith("/bin/activate")):
-                self._certain = self._seen = self._likely = ()
+                self._certain = self._seen = ()
             reason = reason or objection(inner)
         else:
             globs = frozenset(index - start for index in command.globs if index >= start)
@@ -237,7 +231,7 @@ class _CommandAnalysis:
             reason = self._names_objection("xargs", words, is_listed=is_listed)
             if reason is not None:
                 return reason
-        reason = unknown_objection(words, contained=self._place.passes_names)
+        reason = find_unknown_objection(words, contained=self._place.passes_names)
         if reason is not None:
             return reason
         if words[0] == "exit" and len(words) == 2:
@@ -252,7 +246,7 @@ class _CommandAnalysis:
         """Reason why a program may not receive names from `xargs` or `find -exec`."""
         given = tuple(word.replace("{}", NAME) for word in command)
         given = given if any(NAME in word for word in given) else (*given, NAME)
-        if not is_listed or not self._place.passes_names or unknown_objection(given, contained=True) is not None:
+        if not is_listed or not self._place.passes_names or find_unknown_objection(given, contained=True) is not None:
             return f"the names that {sender} passes to {command[0]} are unknown"
         return objection(given)
 
@@ -303,7 +297,6 @@ class _CommandAnalysis:
 
     def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
         moved: list[str] = []
-        likely: list[str] = []
         reason = None
         beside = command.piped or command.feeds or command.concurrent or self._loops > 0
         name = words[-1] or "."
@@ -315,21 +308,14 @@ class _CommandAnalysis:
             inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
             # Behind a link, the shell and the programs it starts disagree on `..`.
             if not inside and not self._place.in_scratch(target):
-                # `cd tests; …; cd ..` leaves the project only if the first `cd` failed although the folder exists.
-                if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
-                    continue
                 reason = f"`cd {name}` leaves the working directories"
-            moved.append(target)
-            if folder in self._likely:
-                likely.append(target)
+            # If git fails, `cd ""` stays where it is.
+            moved += [target, folder] if name == self._toplevel else [target]
         if reason is not None or not moved or len({*self._seen, *moved}) > _MAX_FOLDERS:
-            self._certain = self._seen = self._likely = ()
+            self._certain = self._seen = ()
             return reason or "the folder it would run in is unknown"
-        enterable = all(os.path.isdir(folder) and os.access(folder, os.X_OK) for folder in likely)  # noqa: PTH112
-        there = self._only_read and command.joint in ("", ";", "&&") and enterable and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
-        self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
         return None
 
 
@@ -343,7 +329,8 @@ def objection_here(
     if not folders:
         return None if only_filters(words) else "the folder it would run in is unknown"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
-        folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
+        # With an empty name it stays in its folder.
+        folders = (*folders, *(os.path.join(folder, words[2]) for folder in folders))  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):
             return f"{words[2]} is outside the working directories"
         words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
@@ -370,15 +357,15 @@ def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, 
         if any(".." in word for word in words[1:]):
             return "the folders above the temp folder are unknown"
     folder, given = place.locate(folder), words
-    words = (words[0], *(_located(word, folder, place) for word in words[1:]))
-    reason = _named_objection(words, globs, folder, place)
+    words = (words[0], *(_locate(word, folder, place) for word in words[1:]))
+    reason = _find_named_objection(words, globs, folder, place)
     for word, located in zip(given, words, strict=True):
         if reason is not None and located != word:
             reason = reason.replace(located, word)
     return reason
 
 
-def _located(word: str, folder: str, place: CommandContext) -> str:
+def _locate(word: str, folder: str, place: CommandContext) -> str:
     """A word that names a path in the sandbox's `/tmp`, as the path outside; other words unchanged."""
     name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     path = os.path.join(folder, value)  # noqa: PTH118
@@ -386,7 +373,9 @@ def _located(word: str, folder: str, place: CommandContext) -> str:
     return word if located == path else f"{name}{equals}{located}"
 
 
-def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
+def _find_named_objection(
+    words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext
+) -> str | None:
     if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
         return "diff of folders follows links and shows files beyond the named ones"
     reason = folder_objection(words, folder, place)
@@ -441,7 +430,7 @@ _MISREAD_NAMES = {
 
 
 def _pattern_objection(program: str, pattern: str, folder: str, place: CommandContext) -> str | None:
-    matches = expanded_pattern(pattern, folder)
+    matches = expand_pattern(pattern, folder)
     if pattern.startswith("-") and matches == []:
         # --include=*.py: no file has such a name, so the shell passes the word unchanged.
         return None

@@ -1,19 +1,26 @@
-"""Files that simple commands change, and how these changes affect later parts of the same command."""
+"""Files that commands change: those of simple file commands, words that may name one, and effects on later parts.
+
+Words count for the question about protected paths. Not counted are values of exclusion options, `find` tests that
+exclude a folder, messages for git, text printed by `echo` and `printf`, and all words of parts that are proven
+read-only. Whatever another program may take as input counts, and where the strict parser fails, every word does.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.shell.commands.command_parts import CommandPart
 from agentcli.shell.commands.read_only import sed_only_prints
 from agentcli.shell.commands.read_only_table import STEERED
-from agentcli.shell.git_config import steers_git
-from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.git_config import builds_repository, steers_git, subcommand_index
+from agentcli.shell.parser.programs import unwrap
+from agentcli.shell.paths import expand_pattern
 
 MAX_REMOVED = 10
 _MAX_OPERANDS = 200
@@ -78,7 +85,7 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
 
 
 def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
-    names = expanded_pattern(word, folder) if is_glob else [word]
+    names = expand_pattern(word, folder) if is_glob else [word]
     # A name that begins with a dash would be parsed as a flag.
     if not word or not names or any(name.startswith("-") for name in names):
         return None
@@ -153,7 +160,7 @@ _COPIES = frozenset({"cp", "mv"})
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
 """Programs that can create links and folder trees anywhere."""
 _USES_NO_FILES = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
-    *("read", "export", "set")
+    *("read", "set")
 }
 
 _MAX_TARGETS = 200
@@ -189,11 +196,14 @@ class EarlierEffects:
         if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
             return "it changes files while the rest of the pipeline runs"
+        written = self._written(part, changes=changes and not by_rule)
+        if written and builds_repository([*self._targets, *map(self._resolve, written)]):
+            return "it completes a git repository, whose settings may run programs"
         if not self._anything:
             return None
         if not by_rule and not self._still_proven(part, changes=changes):
             return _CLAUSE
-        return None if all(map(self._is_plain, self._written(part, changes=changes and not by_rule))) else _CLAUSE
+        return None if all(map(self._is_plain, written)) else _CLAUSE
 
     def note(self, part: CommandPart) -> None:
         redirected = any(redirection.kind == "write" for redirection in part.command.redirections)
@@ -211,11 +221,11 @@ class EarlierEffects:
         self._note_targets(self._written(part, changes=changes) if plain else None)
 
     def _note_targets(self, paths: list[str] | None) -> None:
-        if paths is None or self._steers_git or len(self._targets) + len(paths) > _MAX_TARGETS:
+        if paths is None or len(self._targets) + len(paths) > _MAX_TARGETS:
             self._steers_git = True
             return
         self._targets += (self._resolve(path) for path in paths)
-        self._steers_git = any(map(self._is_obeyed, paths)) or steers_git(self._targets)
+        self._steers_git = self._steers_git or any(map(self._is_obeyed, paths)) or steers_git(self._targets)
 
     def _still_proven(self, part: CommandPart, *, changes: bool) -> bool:
         program = part.inner[0]
@@ -243,3 +253,149 @@ class EarlierEffects:
         """Whether a path passes through no link, now or later."""
         real = self._resolve(path)
         return real == os.path.normpath(path) and not is_below(real, self._moved)
+
+
+_PRINTERS = frozenset({"echo", "printf"})
+_ALWAYS_COUNTED = frozenset({"cd", "pushd", "popd", "set", "read"})
+"""Read-only, but later parts depend on their words."""
+_EXCLUDING = frozenset("grep egrep fgrep rg tar gtar rsync du diff tree ruff mypy flake8 black isort pytest".split())  # noqa: SIM905
+_JOINED_EXCLUSION = lazy_pattern(r"--(?:extend-)?(?:exclude|exclude-dir|ignore)=|--i?glob=!|-g!")
+_PRECEDES_OPTION = lazy_pattern(r"-[avzrlnPhu]+|[^-].*", re.DOTALL)
+"""A word whose next word is not its value."""
+_FIND_TESTS = lazy_pattern(r"-i?(?:name|path|wholename|regex)\Z")
+_NEGATIONS = ("!", "-not")
+_ALTERNATIVES = frozenset({"-o", "-or", "("})
+_UNPRUNED = frozenset({"-delete", "-depth", "-d"})
+"""With one of these, find enters a folder before it could prune it."""
+_MESSAGE = lazy_pattern(r"-[aqsvn]*m\Z|--message\Z")
+_JOINED_MESSAGE = lazy_pattern(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
+_MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
+_READS_MESSAGE = frozenset({("-F", "-"), ("--file", "-")})
+
+
+def counted_text(parts: Sequence[CommandPart | None]) -> str | None:
+    """The command without words that cannot name a changed file; None if every word counts."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) != len(parts):
+        return None
+    lines: list[str] = []
+    for index, part in enumerate(known):
+        command = part.command
+        only_read = part.only_reads and part.inner[0] not in _ALWAYS_COUNTED
+        taken = _is_taken(known, index)
+        if only_read and not taken:
+            continue
+        if command.expanded is not None:
+            return None
+        lines += [f"{name}={value}" for name, value in command.assignments]
+        start = unwrap(command.words).start
+        inner = command.words[start:]
+        prints = _prints(inner) and not taken and not _is_used_later(known, index)
+        unchanged = frozenset(range(1, len(inner))) if prints else _unchanged(inner)
+        lines.append(" ".join(text for i, text in enumerate(command.sources) if i - start not in unchanged))
+        for redirection in command.redirections:
+            is_text = redirection.kind == "text"
+            if (
+                is_text
+                and (prints or _reads_message(inner))
+                and redirection.text.startswith("<<")
+                and redirection.target
+            ):
+                continue
+            lines += [redirection.text, redirection.target]
+    return "\n".join(lines)
+
+
+def _is_taken(parts: Sequence[CommandPart], index: int) -> bool:
+    """Whether a part that is not read-only may get its output as input."""
+    while True:
+        command = parts[index].command
+        if command.concurrent:
+            return True
+        if not command.feeds:
+            return False
+        index += 1
+        if index == len(parts) or not parts[index].only_reads:
+            return True
+
+
+def _prints(words: Sequence[str]) -> bool:
+    """`echo`, `printf`, and `cat` of a here-document: their words are the contents that are written."""
+    return words[0] in _PRINTERS or tuple(words) in (("cat",), ("cat", "-"))
+
+
+def _is_used_later(parts: Sequence[CommandPart], index: int) -> bool:
+    """Whether a later part that is not read-only names the file that a part writes its output to."""
+    targets = [r.target.rpartition("/")[2] for r in parts[index].command.redirections if r.kind == "write"]
+    for later in parts[index + 1 :]:
+        if later.only_reads or later.inner[:2] in (("git", "add"), ("git", "commit")) or later.inner[0] in _PRINTERS:
+            continue
+        words = (*later.command.words, *(r.target for r in later.command.redirections))
+        if any(target in word for target in targets for word in words):
+            return True
+    return False
+
+
+def _unchanged(words: tuple[str, ...]) -> frozenset[int]:
+    """Indexes of the words that do not name anything the command changes."""
+    program = words[0].rpartition("/")[2]
+    if program == "find":
+        return _kept_away(words)
+    if program == "git":
+        return _messages(words)
+    return _excluded(program, words) if program in _EXCLUDING else frozenset()
+
+
+def _excluded(program: str, words: tuple[str, ...]) -> frozenset[int]:
+    found = {index for index, word in enumerate(words) if _JOINED_EXCLUSION.match(word)}
+    for index, word in enumerate(words[:-1]):
+        # tar takes the word after its first one for the archive.
+        is_option = index == 1 or (program[-3:] != "tar" and _PRECEDES_OPTION.fullmatch(words[index - 1]))
+        excludes = word in ("--exclude", "--exclude-dir") or (word == "-g" and words[index + 1].startswith("!"))
+        if excludes and is_option:
+            found.add(index + 1)
+    return frozenset(found)
+
+
+def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
+    """Indexes of the names that `find` tests exclude: pruned at the beginning, or negated without alternatives."""
+    first = start = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    pruned, negated = set[int](), set[int]()
+    while words[start + 2 : start + 4] == ("-prune", "-o") and _FIND_TESTS.match(words[start]):
+        if words[start - 1] in (*_NEGATIONS, "("):
+            break
+        pruned.add(start + 1)
+        start += 4
+    # The words of a program that it runs are that program's.
+    end = next((index for index, word in enumerate(words) if word.startswith(("-exec", "-ok"))), len(words) - 1)
+    for index in range(start, end):
+        is_negated = words[index - 1] in _NEGATIONS and words[index - 2] not in _NEGATIONS
+        if is_negated and _FIND_TESTS.match(words[index]):
+            negated.add(index + 1)
+    if "," in words or not _UNPRUNED.isdisjoint(words):
+        return frozenset()
+    return frozenset(pruned if _ALTERNATIVES & {*words[:first], *words[start:]} else pruned | negated)
+
+
+def _messages(words: tuple[str, ...]) -> frozenset[int]:
+    start = subcommand_index(words)
+    found: set[int] = set()
+    for index in range(start + 1, len(words)) if words[start : start + 1] else ():
+        if words[start] not in _MESSAGE_COMMANDS or words[index] == "--":
+            break
+        if index in found:
+            continue
+        if _MESSAGE.match(words[index]):
+            found.add(index + 1)
+        elif _JOINED_MESSAGE.match(words[index]):
+            found.add(index)
+    return frozenset(found)
+
+
+def _reads_message(words: tuple[str, ...]) -> bool:
+    """Whether git reads the here-document as a message."""
+    start = subcommand_index(words)
+    if words[0] != "git" or words[start : start + 1] not in (("commit",), ("tag",), ("notes",)):
+        return False
+    rest = words[start + 1 :]
+    return "-F-" in rest or "--file=-" in rest or any(pair in _READS_MESSAGE for pair in pairwise(rest))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.shell.commands.read_only_table import (
     ANY_FILES,
     EFFECTS,
@@ -22,7 +22,7 @@ from agentcli.shell.commands.read_only_table import (
     TELLS_ABOUT_ITSELF,
     Flags,
 )
-from agentcli.shell.parser.programs import harmless_assignment
+from agentcli.shell.parser.programs import joined
 from agentcli.shell.parser.words import INTEGER, MARKED, NAME, SOME, STREAM
 
 _SED_TEXT = r"(?:[^\\\[;\n%s]|\\[1-9.swSW+?()])*"
@@ -85,7 +85,7 @@ def objection(words: Words) -> str | None:
     if special is not None:
         return special(arguments)
     if program in _FORMS:
-        is_known = _FORMS[program].fullmatch("".join(f"{argument}\0" for argument in arguments))
+        is_known = _FORMS[program].fullmatch(joined(arguments))
         return None if is_known else _effect(program)
     if program in SUB_COMMANDS:
         return _by_sub_command(program, SUB_COMMANDS[program], arguments)
@@ -93,7 +93,7 @@ def objection(words: Words) -> str | None:
     if flags is None:
         with_sub_command = " ".join(words[:2])
         return _effect(with_sub_command if with_sub_command in EFFECTS else program)
-    return _refused(program, flags, arguments)
+    return _refuse(program, flags, arguments)
 
 
 def _effect(command: str) -> str:
@@ -107,7 +107,7 @@ _UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", 
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
-def unknown_objection(words: Words, *, contained: bool) -> str | None:
+def find_unknown_objection(words: Words, *, contained: bool) -> str | None:
     """Reason why words of unknown value may do harm; None if they cannot. `contained`: a sandbox keeps the command from
     writing, from the network and from secrets, so that names printed by another program do none."""
     unknown = [index for index, word in enumerate(words) if MARKED.search(word)]
@@ -172,7 +172,7 @@ def _names_kernel_file(argument: str) -> bool:
 # ------------------------------------------------------------------------------------------------------- by flags
 
 
-def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
+def _refuse(name: str, flags: Flags, arguments: Words) -> str | None:
     if not arguments and not flags.bare:
         return f"{name} may change files or run code"
     positional: list[str] = []
@@ -231,7 +231,7 @@ def _flag_objection(name: str, argument: str) -> str:
 def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:
     if not arguments or arguments[0] not in table:
         return _effect(" ".join((program, *arguments[:1])))
-    return _refused(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
+    return _refuse(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
 
 
 # ------------------------------------------------------------------------------------------------- program by program
@@ -271,7 +271,7 @@ def _git(arguments: Words) -> str | None:
             if needed is not None and not any(map(needed.fullmatch, certain)):
                 return f"git {name} {otherwise}"
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
-            return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
+            return _refuse(f"git {name}", flags.for_listing() if listing else flags, rest)
     return _effect(f"git {arguments[0]}")
 
 
@@ -307,7 +307,7 @@ def has_script(words: Words) -> bool:
         case "jq":
             return bool(_script_arguments(arguments, "rcsneSRjCMa", "", _JQ_FLAGS)[0])
         case _:
-            return _awk_program(arguments)[0] is not None
+            return bool(_script_arguments(arguments, "", "", (), "Fv")[0])
 
 
 _SED_FLAGS = ("--quiet", "--silent", "--regexp-extended", "--posix")
@@ -321,27 +321,12 @@ def _sed(arguments: Words) -> str | None:
 
 
 def _awk(arguments: Words) -> str | None:
-    program, position = _awk_program(arguments)
-    if program is None and position <= len(arguments) and position > 0 and arguments[position - 1].startswith("-"):
-        return _flag_objection("awk", arguments[position - 1])
-    if program is None or any(argument.startswith("-") for argument in arguments[position:]):
-        return "the awk program may do more than print"
-    return None if awk_only_prints(program) else "the awk program may do more than print"
-
-
-def _awk_program(arguments: Words) -> tuple[str | None, int]:
-    """The program and the index of the first file; for an unknown flag, None and the index after it."""
-    position = 0
-    while position < len(arguments):
-        argument = arguments[position]
-        position += 1
-        if argument in ("-F", "-v"):
-            position += 1
-        elif argument.startswith(("-F", "-v")):
-            continue
-        else:
-            return (None if argument.startswith("-") else argument), position
-    return None, len(arguments) + 1
+    programs, rest = _script_arguments(arguments, "", "", (), "Fv")
+    if programs is None:
+        return _flag_objection("awk", rest)
+    after = arguments[arguments.index(programs[0]) :] if programs else ()
+    only_prints = programs and awk_only_prints(programs[0]) and not any(word.startswith("-") for word in after)
+    return None if only_prints else "the awk program may do more than print"
 
 
 _JQ_FLAGS = (
@@ -359,8 +344,13 @@ def _jq(arguments: Words) -> str | None:
     return None
 
 
-def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str, ...]) -> tuple[list[str] | None, str]:
-    """The scripts among the arguments of `program [flags] script file…`; for an unknown flag, None and the flag."""
+def _script_arguments(
+    arguments: Words, short: str, script: str, long: tuple[str, ...], valued: str = ""
+) -> tuple[list[str] | None, str]:
+    """The scripts among the arguments of `program [flags] script file…`; for an unknown flag, None and the flag.
+
+    Letters of flags: `short` without a value, `script` with a script and `valued` with any other value.
+    """
     scripts: list[str] = []
     positional: list[str] = []
     position = 0
@@ -375,6 +365,8 @@ def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str
         elif argument.startswith("--"):
             if argument not in long:
                 return None, argument
+        elif argument[:1] == "-" and argument[1:2] and argument[1] in valued:
+            position += len(argument) == 2
         elif argument.startswith("-") and argument != "-":
             letters = argument[1:]
             if script and letters.endswith(script):
@@ -406,14 +398,6 @@ def _double_test(arguments: Words) -> str | None:
             if len(sides) != 2 or not all(map(INTEGER.fullmatch, sides)):
                 return f"`{argument}` of [[ evaluates its operands"
     return None
-
-
-def _export(arguments: Words) -> str | None:
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if not equals or not harmless_assignment(name, value):
-            return f"{ASSIGNMENT}{argument} can change what programs do"
-    return None if arguments else "export shows the whole environment"
 
 
 def _printf(arguments: Words) -> str | None:
@@ -460,5 +444,4 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "test": _test,
     "[": _test,
     "[[": _double_test,
-    "export": _export,
 }

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.core.files.links import is_below
+from agentcli.core.files.access import is_below
 from agentcli.core.files.rebuildable import CACHES, OUTPUT, is_virtual_environment
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.shell.parser.loose_parser import loose_segments
-from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.paths import expand_pattern
 from agentcli.shell.restricted_files import has_tracked_files
 
 
@@ -73,7 +73,7 @@ _NEW_TEMP_FILE = lazy_pattern(r"(?:^|[\s;&|(])(\w+)=\"?\$\(mktemp(?: -d)?\)\"?(?
 _ASSIGNED = lazy_pattern(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 
 
-def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
+def find_removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
     """The target of a removal that is or may be an essential folder, as written; None if there is none.
 
     Essential are `cwd`, `home`, the working directories (`keep`) and all parents of these.
@@ -89,7 +89,7 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
     bases = [str(cwd)]
     # A later `rm -rf *` works in the folder that a `cd` of the same command leads to.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
-    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MAX_FINDS]]
+    bases += [str(cwd / _expand(move, cwd, home)) for move in moves[:_MAX_FINDS]]
     removes, patterns = False, 0
     for segment, words in zip(found, segments, strict=True):
         targets, removing = _targets(words if segment.anywhere else words[:1], words)
@@ -107,7 +107,7 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
                 return target
         if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
             return "the files that xargs receives"
-    return _unknown_target(command) if removes else None
+    return _find_unknown_target(command) if removes else None
 
 
 def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
@@ -126,7 +126,7 @@ def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
     return targets, False
 
 
-def _unknown_target(command: str) -> str | None:
+def _find_unknown_target(command: str) -> str | None:
     """A removal target whose value only the running shell knows."""
     text = command.replace("\\\n", "")
     assigned: dict[str, bool] = {}
@@ -189,7 +189,7 @@ def _find_roots(arguments: list[str]) -> list[str]:
     return roots or ["."]
 
 
-def _expanded(word: str, cwd: Path, home: Path | None) -> str:
+def _expand(word: str, cwd: Path, home: Path | None) -> str:
     word = re.sub(r"\$HOME\b|\$\{?HOME\}?|^~(?=/|$)", lambda _: str(home or "~"), word)
     return re.sub(r"\$\{?PWD\}?", lambda _: str(cwd), word)
 
@@ -200,7 +200,7 @@ def _matches_all(name: str) -> bool:
 
 
 def _meets(base: str, word: str, cwd: Path, home: Path | None, essential: set[str]) -> bool:
-    path = _expanded(word, cwd, home).rstrip("/") or "/"
+    path = _expand(word, cwd, home).rstrip("/") or "/"
     # Removing all contents counts as removing the folder: `/*`, `~/*`, `*`, `./.*`.
     folder, _slash, name = path.rpartition("/")
     while re.search(r"[*?\[]", name) and _matches_all(name):
@@ -208,7 +208,7 @@ def _meets(base: str, word: str, cwd: Path, home: Path | None, essential: set[st
         folder, _slash, name = path.rpartition("/")
     if _normal(base, path) in essential:
         return True
-    matches = expanded_pattern(path, base) if re.search(r"[*?\[]", path) else None
+    matches = expand_pattern(path, base) if re.search(r"[*?\[]", path) else None
     return any(_normal(base, match) in essential for match in matches or ())
 
 

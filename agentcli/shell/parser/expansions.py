@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.shell.parser.programs import prints_names
 from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
-from agentcli.shell.parser.syntax_tree import descendants, shortened, text_of
+from agentcli.shell.parser.syntax_tree import descendants, shorten_source, text_of
 from agentcli.shell.parser.words import (
-    INTEGER,
     NAME,
     NUMBER,
     UNKNOWN,
@@ -17,7 +16,7 @@ from agentcli.shell.parser.words import (
     Refused,
     Variables,
     check_visible,
-    printed_value,
+    find_printed_value,
     read_expanded,
 )
 
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from agentcli.shell.parser.simple_commands import Cursor
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
-_LENGTH = re.compile(r"\$\{#([A-Za-z_]\w*)\}")
 _TRIMMED = re.compile(r"\$\{([A-Za-z_]\w*)(?:%%?|##?)[\w.*?/:,@+-]*\}")
-_ARITHMETIC = re.compile(r"\$\(\((?P<inside>[A-Za-z0-9_ +\-*/%()<>=!&|?:^]*)\)\)")
 _SETTERS = frozenset(
     "eval source . read mapfile readarray getopts declare typeset local let unset readonly export trap wait".split()  # noqa: SIM905
 )
@@ -49,23 +46,18 @@ class Expansions:
 
     def enter_loop(self, loop: Node) -> None:
         """Make variables uncertain that the loop assigns: their values apply in its next iteration."""
-        for name, value in self.variables.values.items():
-            assigning = [node for node in descendants(loop) if _assigns(node, name)]
-            if assigning:
-                counts = INTEGER.fullmatch(value) and all(map(_is_counted, assigning))
-                self.variables.values[name] = NUMBER if counts else UNKNOWN
+        nodes = list(descendants(loop))
+        for name in self.variables.values:
+            if any(_assigns(node, name) for node in nodes):
+                self.variables.values[name] = UNKNOWN
 
     def _evaluate(self, node: Node) -> str:
         text = text_of(node).strip(" \t\n")
         if node.type == "command_substitution":
             return self._substitution(node, text)
         if node.type == "arithmetic_expansion":
-            return self._arithmetic(node, text)
+            raise Refused("the arithmetic cannot be checked")
         if text in ("$?", "$#", "$$"):
-            return NUMBER
-        length = _LENGTH.fullmatch(text)
-        if length is not None:
-            self._lookup(length[1], node)
             return NUMBER
         trimmed = _TRIMMED.fullmatch(text)
         if trimmed is not None:
@@ -73,7 +65,7 @@ class Expansions:
             return UNKNOWN
         found = _VARIABLE.fullmatch(text)
         if found is None:
-            raise Refused(f"the value of {shortened(text)} is unknown")
+            raise Refused(f"the value of {shorten_source(text)} is unknown")
         return self._lookup(found["braced"] or found["bare"], node)
 
     def _lookup(self, name: str, node: Node) -> str:
@@ -81,26 +73,13 @@ class Expansions:
             self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
         value = self.variables.lookup(name)
         if value is None or self._sets_unseen:
-            raise Refused(f"the value of {shortened(text_of(node).strip())} is unknown")
+            raise Refused(f"the value of {shorten_source(text_of(node).strip())} is unknown")
         return value
-
-    def _arithmetic(self, node: Node, text: str) -> str:
-        found = _ARITHMETIC.fullmatch(text)
-        if found is None or re.search(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--", found["inside"]):
-            raise Refused("the arithmetic cannot be checked")
-        for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
-            # Arithmetic evaluates the variable's value too, which may contain commands in a subscript.
-            if not INTEGER.fullmatch(self._lookup(name, node)):
-                raise Refused(f"{name} is used in arithmetic and may not be a number")
-        return NUMBER
 
     def _substitution(self, node: Node, text: str) -> str:
         opened, closed = node.children[0], node.children[-1]
-        backquoted = text_of(opened).strip() == "`"
-        if (text_of(opened).strip(), text_of(closed)) not in (("$(", ")"), ("`", "`")):
-            raise Refused(f"the command substitution {shortened(text)} cannot be checked")
-        if backquoted and re.search(r"[\\\"]|`", text[1:-1]):
-            raise Refused("the command substitution in backquotes cannot be checked")
+        if (text_of(opened).strip(), text_of(closed)) != ("$(", ")"):
+            raise Refused(f"the command substitution {shorten_source(text)} cannot be checked")
         walk = self._walk
         outer, walk.position = walk.position, opened.end_byte
         count = len(walk.steps)
@@ -109,7 +88,7 @@ class Expansions:
             walk.statements(node, node.children[1:-1])
         walk.skip(closed.start_byte, wide=True)
         walk.position, walk.concurrent = outer, concurrent
-        return self._printed(walk.steps[count:])
+        return self._find_printed(walk.steps[count:])
 
     def stream(self, node: Node) -> None:
         """Read `<(…)`. It runs concurrently with the command that reads it, so it must not write files."""
@@ -131,7 +110,7 @@ class Expansions:
             if writes:
                 raise Refused("the process substitution writes a file")
 
-    def _printed(self, steps: list[SimpleCommand | Scope]) -> str:
+    def _find_printed(self, steps: list[SimpleCommand | Scope]) -> str:
         inside = steps[1:-1]
         parts = [step for step in inside if isinstance(step, SimpleCommand)]
         if len(parts) != len(inside) or not parts or any(part.joint != "|" for part in parts[1:]):
@@ -147,7 +126,7 @@ class Expansions:
             if value != UNKNOWN:
                 check_visible(value)
             return value
-        return printed_value(last.words, self._walk.place if len(parts) == 1 else {})
+        return find_printed_value(last.words, self._walk.place if len(parts) == 1 else {})
 
 
 def _blanks(node: Node) -> int:
@@ -179,11 +158,6 @@ def _assigns(node: Node, name: str) -> bool:
             return "read" in words and name in words
         case _:
             return False
-
-
-def _is_counted(node: Node) -> bool:
-    value = node.child_by_field_name("value")
-    return node.type == "variable_assignment" and value is not None and value.type == "arithmetic_expansion"
 
 
 def _sets_variables(node: Node) -> bool:

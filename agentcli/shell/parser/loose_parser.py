@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.shell.parser.syntax_tree import MAX_VALUES, Unparsable, descendants, parse, shortened, text_of
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.shell.parser.syntax_tree import MAX_VALUES, Unparsable, descendants, parse, shorten_source, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -61,7 +61,7 @@ def loose_segments(command: str) -> tuple[Segment, ...]:
     rest, inert = _without_inert(live, root)
     if _RUNS_TEXT.search(re.sub(r"['\"\\]", "", rest)):
         rest, inert = live.decode("utf-8", "replace"), {}
-    found = [*inert.values(), *map(Segment, _cut(rest)), *map(Segment, _decoded(root, frozenset(inert)))]
+    found = [*inert.values(), *map(Segment, _cut(rest)), *map(Segment, _decode(root, frozenset(inert)))]
     return tuple(dict.fromkeys(found))
 
 
@@ -77,7 +77,7 @@ def unclear_program(command: str) -> str | None:
     """The first program name that is only known at run time, as written; rules cannot match it."""
     root = parse(command)
     if isinstance(root, Unparsable):
-        return shortened(command)
+        return shorten_source(command)
     for node in descendants(root):
         if node.type != "command":
             continue
@@ -86,15 +86,15 @@ def unclear_program(command: str) -> str | None:
             continue
         program = _literal(name)
         if program is None or not _PLAIN_NAME.fullmatch(program) or re.search(r"[*?{}]", text_of(name)):
-            return shortened(text_of(name))
+            return shorten_source(text_of(name))
         program = program.rpartition("/")[2]
         if program == "alias":
-            return shortened(text_of(node))
+            return shorten_source(text_of(node))
         for argument in _run_arguments(program, node.children_by_field_name("argument")):
             # xargs and find replace {} with names.
             text = text_of(argument).replace("{}", "")
             if _literal(argument) is None or re.search(r"[*?{}`]|\$[^']", text):
-                return shortened(text_of(argument))
+                return shorten_source(text_of(argument))
     return None
 
 
@@ -112,7 +112,7 @@ def loose_words(command: str) -> frozenset[str]:
     """Every word of every reading, and the parts after `=` or `:` (`--file=x`, `REV:path`)."""
     found: set[str] = set()
     root = parse(command)
-    decoded = () if isinstance(root, Unparsable) else _decoded(root)
+    decoded = () if isinstance(root, Unparsable) else _decode(root)
     for text in (*_cut(command), *decoded):
         for word in text.split(" "):
             found.add(word)
@@ -207,9 +207,9 @@ def _without_commands(node: Node) -> str:
     return text.decode("utf-8", "replace")
 
 
-def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
+def _decode(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
     """Each command of the tree with its words expanded as far as possible."""
-    values = _assigned(root)
+    values = _list_assigned(root)
     rounds = range(min(max(map(len, values.values()), default=1), MAX_VALUES))
     found: dict[str, None] = {}
     for node in descendants(root):
@@ -222,13 +222,13 @@ def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, .
         ]
         for number in rounds:
             variables = {name: known[min(number, len(known) - 1)] for name, known in values.items()}
-            text = " ".join(" ".join(_substituted(child, variables) for child in children).split())
+            text = " ".join(" ".join(_substitute(child, variables) for child in children).split())
             if text:
                 found[text] = None
     return tuple(found)
 
 
-def _assigned(root: Node) -> dict[str, list[str]]:
+def _list_assigned(root: Node) -> dict[str, list[str]]:
     """Every value that the command assigns to a variable, including loop words; the last one first."""
     values: dict[str, list[str]] = {}
     for node in descendants(root):
@@ -242,7 +242,7 @@ def _assigned(root: Node) -> dict[str, list[str]]:
     return values
 
 
-def _substituted(node: Node, variables: dict[str, str]) -> str:
+def _substitute(node: Node, variables: dict[str, str]) -> str:
     text = _literal(node)
     if text is not None:
         return text

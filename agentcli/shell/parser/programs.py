@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.shell.parser.words import MARKED
 
 if TYPE_CHECKING:
     from agentcli.shell.parser.strict_parser import SimpleCommand
 
-_DURATION = lazy_pattern(r"\d+(?:\.\d+)?[smhd]?")
 _HARMLESS_NAMES = lazy_pattern(
     r"NODE_ENV|CI|DEBUG|VERBOSE|FORCE_COLOR|NO_COLOR|CLICOLOR(?:_FORCE)?|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+|TZ|TEST_ENV"
     r"|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|DJANGO_DEBUG"
@@ -47,7 +46,7 @@ def harmless_assignment(name: str, value: str) -> bool:
     return _HARMLESS_VALUE.fullmatch(value) is not None or (name == "TZ" and _ZONE.fullmatch(value) is not None)
 
 
-def unwrapped(words: tuple[str, ...]) -> Wrapped:
+def unwrap(words: tuple[str, ...]) -> Wrapped:
     """Where the actual command begins; 0 if no known wrapper precedes it."""
     start, extended = 0, False
     for _ in range(4):
@@ -64,52 +63,37 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
     return Wrapped(start, extended)
 
 
+_FORMS: Mapping[str, re.Pattern[str]] = {
+    "time": lazy_pattern(r"(?:-p\0)?"),
+    "nohup": lazy_pattern(r""),
+    "command": lazy_pattern(r"(?!-)"),
+    "builtin": lazy_pattern(r"(?!-)"),
+    "timeout": lazy_pattern(
+        r"(?:(?:--preserve-status|--foreground|-v|--verbose|--kill-after=[\d.smhd]+|--signal=\w+|-k[\d.]+[smhd]?|-s\w+)\0"
+        r"|-[ks]\0[^\0]*\0)*\d+(?:\.\d+)?[smhd]?\0"
+    ),
+    "nice": lazy_pattern(r"(?:(?:-n-?\d+|--adjustment=-?\d+|-\d+|-n\0[^\0]*)\0)*(?!-)"),
+    "stdbuf": lazy_pattern(r"(?:-[ioe][0L]\0)*(?!-)"),
+    # A placeholder other than {} could be the name of the program itself.
+    "xargs": lazy_pattern(
+        r"(?:(?:-[0rt]+|--null|--no-run-if-empty|-[nLP]\0?\d+|-I\0?\{\}|--max-(?:args|procs|lines)=\d+|-d\0?[^\0]+)\0)*(?!-)"
+    ),
+}
+"""The options of wrappers, each word ended by NUL; what follows is the command that they run."""
+
+
+def joined(words: Iterable[str]) -> str:
+    """Words, each ended by NUL, for patterns over several of them."""
+    return "".join(f"{word}\0" for word in words)
+
+
 def _wrapper_length(words: tuple[str, ...]) -> int | None:
-    match words[0] if words else "":
-        case "time":
-            return 2 if words[1:2] == ("-p",) else 1
-        case "nohup":
-            return 1
-        case "command" | "builtin":
-            return None if words[1:2] and words[1].startswith("-") else 1
-        case "timeout":
-            return _timeout(words)
-        case "nice":
-            return _options(words, re.compile(r"-n-?\d+|--adjustment=-?\d+|-\d+"), re.compile(r"-n"))
-        case "stdbuf":
-            return _options(words, re.compile(r"-[ioe][0L]"))
-        case "env":
-            return _env(words)
-        case "xargs":
-            return _xargs(words)
-        case _:
-            return None
-
-
-def _options(words: tuple[str, ...], known: re.Pattern[str], valued: re.Pattern[str] | None = None) -> int | None:
-    """The length of a wrapper with its flags; None for an unknown flag."""
-    position = 1
-    while position < len(words) and words[position].startswith("-"):
-        if known.fullmatch(words[position]):
-            position += 1
-        elif valued is not None and valued.fullmatch(words[position]):
-            position += 2
-        else:
-            return None
-    return position
-
-
-def _timeout(words: tuple[str, ...]) -> int | None:
-    position = _options(
-        words,
-        re.compile(
-            r"--preserve-status|--foreground|-v|--verbose|--kill-after=[\d.smhd]+|--signal=\w+|-k[\d.]+[smhd]?|-s\w+"
-        ),
-        re.compile(r"-k|-s"),
-    )
-    if position is None or position >= len(words) or not _DURATION.fullmatch(words[position]):
-        return None
-    return position + 1
+    """The number of words of a wrapper with its options; None if it is none, or has an unknown option."""
+    if words[:1] == ("env",):
+        return _env(words)
+    form = _FORMS.get(words[0]) if words else None
+    found = form.match(joined(words[1:])) if form is not None else None
+    return None if found is None else 1 + found[0].count("\0")
 
 
 def _env(words: tuple[str, ...]) -> int | None:
@@ -122,28 +106,6 @@ def _env(words: tuple[str, ...]) -> int | None:
             return None
         position += 1
     return None if position < len(words) and words[position].startswith("-") else position
-
-
-_XARGS_ALONE = lazy_pattern(
-    r"-[0rt]+|--null|--no-run-if-empty|-[nLP]\d+|-I\{\}|--max-args=\d+|--max-procs=\d+|--max-lines=\d+|-d.+"
-)
-_XARGS_VALUES = {"-n": r"\d+", "-L": r"\d+", "-P": r"\d+", "-d": r".+", "-I": r"\{\}"}
-
-
-def _xargs(words: tuple[str, ...]) -> int | None:
-    position = 1
-    while position < len(words) and words[position].startswith("-"):
-        value = _XARGS_VALUES.get(words[position])
-        if value is not None:
-            # A placeholder other than {} could be the name of the program itself.
-            if position + 1 >= len(words) or not re.fullmatch(value, words[position + 1], re.DOTALL):
-                return None
-            position += 2
-        elif _XARGS_ALONE.fullmatch(words[position]):
-            position += 1
-        else:
-            return None
-    return position
 
 
 def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
@@ -245,8 +207,16 @@ _GREP_NAMES = lazy_pattern(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|e
 _RG_NAMES = lazy_pattern(
     r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*"
 )
-_GREP_FILTER = lazy_pattern(r"-[vEiFwxP]+")
-_COUNT = lazy_pattern(r"-n?\d{1,6}|-n\+\d{1,6}")
+_MATCHING_LINES = lazy_pattern(r"(?:-[vEiFwxP]+\0)*(?:[^-\0][^\0]*)?\0(?:-[vEiFwxP]+\0)*")
+_FIRST_LINES = lazy_pattern(r"(?:-n\0?\+?\d{1,6}\0|-\d{1,6}\0)?")
+_ALL_LINES = lazy_pattern(r"")
+_KEEP_LINES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("grep", "egrep"), _MATCHING_LINES),
+    **dict.fromkeys(("head", "tail"), _FIRST_LINES),
+    **dict.fromkeys(("uniq", "cat"), _ALL_LINES),
+    "sort": lazy_pattern(r"(?:-[urnfV]+\0)*"),
+}
+"""Programs that print only lines of their input if their arguments, each ended by NUL, match this."""
 _FILTERS: Mapping[str, re.Pattern[str]] = {
     "head": lazy_pattern(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
     "tail": lazy_pattern(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
@@ -283,22 +253,8 @@ def is_lister(words: Words) -> bool:
 
 def keeps_lines(words: Words) -> bool:
     """Whether every output line of a filter is an input line."""
-    program, arguments = words[0], words[1:]
-    match program:
-        case "grep" | "egrep":
-            flags = [word for word in arguments if word.startswith("-")]
-            return len(arguments) - len(flags) == 1 and all(map(_GREP_FILTER.fullmatch, flags))
-        case "head" | "tail":
-            counted = len(arguments) == 2 and arguments[0] == "-n" and re.fullmatch(r"\+?\d{1,6}", arguments[1])
-            return (
-                not arguments or bool(counted) or (len(arguments) == 1 and _COUNT.fullmatch(arguments[0]) is not None)
-            )
-        case "sort":
-            return all(re.fullmatch(r"-[urnfV]+", word) for word in arguments)
-        case "uniq" | "cat":
-            return not arguments
-        case _:
-            return False
+    form = _KEEP_LINES.get(words[0])
+    return form is not None and form.fullmatch(joined(words[1:])) is not None
 
 
 def only_filters(words: Words) -> bool:

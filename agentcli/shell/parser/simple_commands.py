@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.shell.parser.expansions import Expansions
 from agentcli.shell.parser.programs import harmless_assignment
 from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, Scope, SimpleCommand
-from agentcli.shell.parser.syntax_tree import shortened, text_of
+from agentcli.shell.parser.syntax_tree import shorten_source, text_of
 from agentcli.shell.parser.words import (
     MARKED,
     STREAM,
@@ -48,6 +48,7 @@ _REASONS = {
     "unset_command": "it unsets variables",
     "test_command": "the [[ … ]] or (( … )) expression cannot be checked",
     "compound_statement": "the (( … )) expression cannot be checked",
+    "herestring_redirect": "the here-string cannot be checked",
     "concatenation": "it has a word that cannot be checked",
 }
 
@@ -55,7 +56,7 @@ _REASONS = {
 def refusal(node: Node) -> Refused:
     clause = _REASONS.get(node.type, "its syntax cannot be checked")
     if node.type in ("simple_expansion", "expansion", "command_substitution", "variable_assignment"):
-        clause += f" {shortened(text_of(node))}"
+        clause += f" {shorten_source(text_of(node))}"
     return Refused(clause)
 
 
@@ -197,11 +198,11 @@ class SimpleCommands(Cursor):
             elif not child.is_named and text not in ("!", "=", "=="):
                 raise Refused("its syntax cannot be checked")
             found.append(self.word(child))
-            sources.append(_shown(text, found[-1], child))
+            sources.append(_show(text, found[-1], child))
             self.position = child.end_byte
         if not found:
             raise Refused("the assignment cannot be checked")
-        words, globs = _flattened(found)
+        words, globs = _flatten(found)
         if words[0] == "read":
             self._read(words, assignments)
             assignments = []
@@ -255,76 +256,47 @@ class SimpleCommands(Cursor):
         self.joint, self.started = "", True
 
     def _export(self, node: Node) -> SimpleCommand:
-        """Handle `export CI=1`, for harmless variables only."""
-        words, sources = ["export"], ["export"]
-        if text_of(node.children[0]) != "export" or len(node.children) < 2:
-            raise refusal(node)
-        joint = self.joint
+        """Read `export CI=1` as `:`, if the same assignment before a command would be harmless."""
         self.token(node.children[0], "export")
-        for child in node.children[1:]:
-            if child.type != "variable_assignment":
-                raise refusal(node)
-            self.skip(child.start_byte, blank=True)
-            name, value = self._prefix(child)
+        for each in node.children[1:]:
+            self.skip(each.start_byte, blank=True)
+            name, value = self._prefix(each) if each.type == "variable_assignment" else ("", "")
             if not harmless_assignment(name, value):
-                raise refusal(child)
+                raise refusal(node)
             self.expansions.variables.assign(name, value)
-            words.append(f"{name}={value}")
-            sources.append(text_of(child))
-            self.position = child.end_byte
-        return SimpleCommand(tuple(words), tuple(sources), joint=joint, concurrent=self.concurrent, looped=self.looped)
-
-    # ------------------------------------------------------------------------------------------------ tests
+            self.position = each.end_byte
+        return SimpleCommand((":",), (text_of(node),), joint=self.joint, concurrent=self.concurrent, looped=self.looped)
 
     def _test(self, node: Node) -> SimpleCommand:
-        """Read `[ … ]`: an expression in the grammar, but ordinary words for the shell."""
+        """Read `[ … ]` or `[[ … ]]`: an expression in the grammar, but words for `read_only`, which checks them."""
+        leaves = _test_leaves(node)
+        is_double = text_of(leaves[0]) == "[["
         found: list[Expanded] = []
         sources: list[str] = []
-        for leaf in _test_leaves(node):
-            if self.position != leaf.start_byte and not found:
-                raise Refused("its syntax cannot be checked")
-            self.skip(leaf.start_byte, blank=bool(found))
-            text = text_of(leaf)
-            if text in ("[", "]", "!", "=", "!=", "=="):
-                expanded: Expanded = (Word(text),)
-            elif leaf.is_named and leaf.type != "test_operator":
-                expanded = self.word(leaf)
-            else:
-                expanded = (Word(read_word(text)[0]),)
-            if any(word.glob for word in expanded):
-                raise Refused("the pattern in [ … ] cannot be checked")
-            found.append(expanded)
-            sources.append(text)
-            self.position = leaf.end_byte
-        if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
-            raise refusal(node)
-        return self._tested(found, sources)
-
-    def _double_test(self, node: Node) -> SimpleCommand:
-        """Read `[[ … ]]` as words; `read_only` checks operators and operands."""
-        found: list[Expanded] = []
-        sources: list[str] = []
-        for leaf in _test_leaves(node):
-            text = text_of(leaf)
-            self.skip(leaf.start_byte, blank=bool(found) and text != ")" and sources[-1] != "(")
+        for leaf in leaves:
+            text, is_operand = text_of(leaf), leaf.is_named and leaf.type != "test_operator"
+            beside_parenthesis = is_double and (text == ")" or sources[-1:] == ["("])
+            self.skip(leaf.start_byte, blank=bool(found) and not beside_parenthesis)
             if leaf.type == "regex":
                 if not re.fullmatch(r"[\w.^*+?\[\]/:,\\-]+\$?", text):
                     raise refusal(node)
-                found.append((Word(text),))
-            elif leaf.is_named and leaf.type != "test_operator":
+                words: Expanded = (Word(text),)
+            elif text in ("[", "]", "!", "=", "!=", "==") or (is_double and not is_operand):
+                words = (Word(text),)
+            elif is_operand:
                 # `[[` does not split words or expand file names; patterns match text.
-                found.append(self.word(leaf, assigned=True))
+                words = self.word(leaf, assigned=is_double)
             else:
-                found.append((Word(text),))
+                words = (Word(read_word(text)[0]),)
+            if any(word.glob for word in words):
+                raise Refused("the pattern in [ … ] cannot be checked")
+            found.append(words)
             sources.append(text)
             self.position = leaf.end_byte
-        if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
+        if (sources[0], sources[-1]) not in (("[", "]"), ("[[", "]]")) or self.position != node.end_byte:
             raise refusal(node)
-        return self._tested(found, sources)
-
-    def _tested(self, found: list[Expanded], sources: list[str]) -> SimpleCommand:
-        words, _globs = _flattened(found)
-        return SimpleCommand(words, tuple(sources), joint=self.joint, concurrent=self.concurrent, looped=self.looped)
+        flat, _globs = _flatten(found)
+        return SimpleCommand(flat, tuple(sources), joint=self.joint, concurrent=self.concurrent, looped=self.looped)
 
 
 def _is_expanded(words: Expanded) -> bool:
@@ -332,14 +304,14 @@ def _is_expanded(words: Expanded) -> bool:
     return len(words) != 1 or MARKED.search(words[0].text) is not None
 
 
-def _shown(source: str, words: Expanded, node: Node) -> str:
+def _show(source: str, words: Expanded, node: Node) -> str:
     """The word as rules and the user see it: its value if certain, else as written."""
     if node.type in ("word", "number", "raw_string", "command_name") or ("$" not in source and "`" not in source):
         return source
     return source if _is_expanded(words) or words[0].glob else shlex.quote(words[0].text)
 
 
-def _flattened(found: list[Expanded]) -> tuple[tuple[str, ...], frozenset[int]]:
+def _flatten(found: list[Expanded]) -> tuple[tuple[str, ...], frozenset[int]]:
     """All words, and the indexes of those that are patterns."""
     flat = [word for expanded in found for word in expanded]
     return tuple(word.text for word in flat), frozenset(index for index, word in enumerate(flat) if word.glob)

@@ -90,7 +90,7 @@ def text_of(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def shortened(text: str) -> str:
+def shorten_source(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.shell.parser.simple_commands import SimpleCommands, refusal
-from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, SimpleCommand
+from agentcli.shell.parser.strict_parser import CommandStep, Joint, Redirection, Scope, SimpleCommand
 from agentcli.shell.parser.syntax_tree import MAX_VALUES, text_of
 from agentcli.shell.parser.words import (
     MARKED,
@@ -33,7 +33,7 @@ COMPOUND = frozenset(
 
 
 class Redirections(SimpleCommands):
-    def _redirected(self, node: Node) -> None:
+    def _redirect(self, node: Node) -> None:
         body = node.child_by_field_name("body")
         if body is None:
             raise Refused(f"the redirection {text_of(node)} cannot be checked")
@@ -70,8 +70,6 @@ class Redirections(SimpleCommands):
             raise Refused(f"the redirection {found[0].text} cannot be checked")
 
     def redirection(self, node: Node) -> Redirection:
-        if node.type == "herestring_redirect":
-            return self._herestring(node)
         if node.type != "file_redirect":
             raise refusal(node)
         text = text_of(node)
@@ -112,17 +110,6 @@ class Redirections(SimpleCommands):
         if len(words) != 1 or words[0].glob or not words[0].text or MARKED.search(words[0].text):
             raise Refused(f"the redirection {text} cannot be checked")
         return words[0].text
-
-    def _herestring(self, node: Node) -> Redirection:
-        operator, word = node.children[0], node.children[-1]
-        if len(node.children) != 2 or text_of(operator) != "<<<":
-            raise Refused("the here-string cannot be checked")
-        self.skip(operator.start_byte)
-        self.position = operator.end_byte
-        self.skip(word.start_byte)
-        self.word(word, assigned=True)
-        self.position = word.end_byte
-        return Redirection("text", UNKNOWN, text_of(node))
 
     def _heredoc(self, node: Node, *, compound: bool) -> None:
         """Find the end of a here-document line by line, as the shell does, to verify the grammar."""
@@ -228,7 +215,7 @@ class CommandWalk(Redirections):
                 self._begin(node)
                 self._append(self._command(node))
             case "redirected_statement":
-                self._redirected(node)
+                self._redirect(node)
             case "negated_command":
                 self._begin(node)
                 self.token(node.children[0], "!")
@@ -241,12 +228,11 @@ class CommandWalk(Redirections):
                     raise refusal(node)
             case "test_command":
                 self._begin(node)
-                double = self.source[node.start_byte : node.start_byte + 2] == b"[["
-                self._append(self._double_test(node) if double else self._test(node))
+                self._append(self._test(node))
             case "variable_assignment" | "variable_assignments":
                 self._begin(node)
                 self._assignments(node)
-            case "declaration_command":
+            case "declaration_command" if text_of(node).startswith("export "):
                 self._begin(node)
                 self._append(self._export(node))
             case kind if kind in COMPOUND:
@@ -307,6 +293,9 @@ class CommandWalk(Redirections):
             if b"\n" not in between.replace(b"\\\n", b""):
                 raise Refused("its syntax cannot be checked")
             self.joint = ";"
+        if self.joint not in ("&&", "|") and node.type != "command":
+            # An assignment or an empty `case` is no step of its own, but a `cd` before it may have failed.
+            self.steps += (Scope("branch", begins=True), Scope("branch", begins=False))
 
     def _operator(self, node: Node) -> None:
         kind = text_of(node)

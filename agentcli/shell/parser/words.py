@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -107,8 +107,7 @@ class Variables:
         self.values |= {name: state.values[name] for name in self.defined}
         for name, value in self.assigned[state.count :]:
             if name in self.defined and value != self.values[name]:
-                both = INTEGER.fullmatch(value) and INTEGER.fullmatch(self.values[name])
-                self.values[name] = NUMBER if both else UNKNOWN
+                self.values[name] = UNKNOWN
 
 
 # ------------------------------------------------------------------------------- the output of a command substitution
@@ -120,13 +119,13 @@ _REVISIONS = frozenset({"merge-base", "rev-list", "rev-parse", "describe", "symb
 _HASH_FORMAT = lazy_pattern(r"--(?:format|pretty)=(?:t?format:)?%[hH]")
 
 
-def printed_value(words: tuple[str, ...], place: Mapping[str, str]) -> str:
+def find_printed_value(words: tuple[str, ...], place: Mapping[str, str]) -> str:
     """The output of the last command in a substitution, if it depends on nothing before it."""
     program = words[0]
     if any(map(MARKED.search, words)):
         return UNKNOWN
     if program == "git":
-        return _printed_by_git(words[1:])
+        return _find_printed_by_git(words[1:])
     if any(re.search(r"[*?\[\]\\]", word) for word in words):
         return UNKNOWN
     if words == ("pwd",):
@@ -138,7 +137,7 @@ def printed_value(words: tuple[str, ...], place: Mapping[str, str]) -> str:
     return UNKNOWN
 
 
-def _printed_by_git(arguments: tuple[str, ...]) -> str:
+def _find_printed_by_git(arguments: tuple[str, ...]) -> str:
     command = arguments[0] if arguments else ""
     hashes = command == "log" and any(map(_HASH_FORMAT.fullmatch, arguments))
     paths = any(word.startswith(("--show-", "--git-", "--absolute-")) for word in arguments)
@@ -154,7 +153,6 @@ _PIECE = re.compile(
     r"(?P<bare>[A-Za-z0-9_\-./:,+@%=^~#]+)"
     r"|(?P<glob>[*?\[\]])"
     r"|'(?P<single>[^']*)'"
-    r'|"(?P<double>(?:[^"\\$`!]|\\[^\n]|!(?=["\s=]))*)"'
     r"|\\(?P<escaped>[!-/:-@\[-`{-~ ])"
     # Without a comma or two dots it is not a brace expansion: {} and stash@{0}.
     r"|(?P<braces>\{[A-Za-z0-9_\-]*\})"
@@ -168,25 +166,15 @@ _SPECIAL_IN_PATTERNS = re.compile(r"[*?\[\]\\]")
 
 
 def read_word(source: str) -> tuple[str, bool]:
-    """The value of a word, and whether the shell would expand it to file names. Raises `Refused`."""
+    """The value of a literal word, and whether the shell would expand it to file names. Raises `Refused`."""
     if source in ("!", "!="):
         return source, False
-    out: list[str] = []
-    glob = quoted_star = False
-    position = 0
-    while position < len(source):
-        found = _PIECE.match(source, position)
-        if found is None:
-            raise Refused(_odd(source[position]))
-        piece, is_glob, quoted = _literal_piece(found, position, out)
-        glob = glob or is_glob
-        quoted_star = quoted_star or (quoted and _SPECIAL_IN_PATTERNS.search(piece) is not None)
-        out.append(piece)
-        position = found.end()
-    if glob and quoted_star:
-        # Without quotes, literal and pattern characters could not be distinguished.
-        raise Refused("part of the pattern is quoted")
-    return "".join(out), glob
+    words = read_expanded(source, 0, {}, _refuse_expansion, assigned=False)
+    return (words[0].text, words[0].glob) if words else ("", False)
+
+
+def _refuse_expansion(_node: Node) -> str:
+    raise Refused("a variable or substitution cannot be checked")
 
 
 def _literal_piece(found: re.Match[str], position: int, before: list[str]) -> tuple[str, bool, bool]:
@@ -198,13 +186,11 @@ def _literal_piece(found: re.Match[str], position: int, before: list[str]) -> tu
             raise Refused("the tilde cannot be checked")
         if piece.startswith("#") and position == 0:
             raise Refused("its syntax cannot be checked")
-    elif kind == "double":
-        piece = re.sub(r'\\([\\"$`])', r"\1", piece)
     elif kind == "letter" and unicodedata.category(piece)[0] not in _LETTERS:
         raise Refused(f"it contains the character U+{ord(piece):04X}")
-    if kind in ("single", "double") and not piece.isascii():
+    if kind == "single":
         check_visible(piece)
-    return piece, kind == "glob" and piece != "]", kind in ("single", "double", "escaped")
+    return piece, kind == "glob" and piece != "]", kind in ("single", "escaped")
 
 
 def check_visible(text: str) -> None:
@@ -282,7 +268,7 @@ def read_expanded(
     if assigned:
         return (Word(text),)
     if glob and (odd or MARKED.search(text)):
-        raise Refused("part of the pattern is unknown")
+        raise Refused("part of the pattern is quoted or unknown")
     return (Word(text, glob),) if there else ()
 
 

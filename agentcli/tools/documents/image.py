@@ -54,7 +54,7 @@ class Unshowable:
     reason: str
 
 
-def fitted(data: bytes) -> Picture | Unshowable:
+def fit_image(data: bytes) -> Picture | Unshowable:
     """The image in a form that can be sent. Blocking; never raises for invalid data."""
     # Imported here: few sessions show images.
     from PIL import Image, ImageOps
@@ -81,14 +81,14 @@ def fitted(data: bytes) -> Picture | Unshowable:
             if image.mode in ("RGB", "RGBA", "L", "CMYK"):
                 # Before it is turned or converted: a copy of all its pixels takes as much memory again.
                 image.thumbnail((MAX_SIDE, MAX_SIDE))
-            return _smaller(ImageOps.exif_transpose(image), kind, size)
+            return _shrink(ImageOps.exif_transpose(image), kind, size)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         return Unshowable("it has too many pixels to be decoded")
     except Exception as error:  # noqa: BLE001 - decoders fail in many ways, and all of them mean this
         return Unshowable(f"it is damaged or of an unknown kind: {type(error).__name__}")
 
 
-def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
+def _shrink(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
     is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     image = image.convert("RGBA" if is_transparent else "RGB")
     # JPEG for images that are already lossy; PNG keeps drawings and screenshots sharp.
@@ -97,7 +97,7 @@ def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unsh
     while side >= 200:
         image.thumbnail((side, side))
         for format in formats:
-            data = _encoded(image, format)
+            data = _encode(image, format)
             if len(data) <= MAX_IMAGE_SIZE:
                 turned = (image.width > image.height) != (original[0] > original[1]) and original[0] != original[1]
                 shown = (original[1], original[0]) if turned else original
@@ -107,7 +107,7 @@ def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unsh
     return Unshowable("it cannot be made small enough")
 
 
-def _encoded(image: Any, format: str) -> bytes:
+def _encode(image: Any, format: str) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -8,15 +8,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agentcli.core.files.bounded_read import is_too_deep
+from agentcli.core.files.access import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import plain_text
-from agentcli.tools.base import Output
-from agentcli.tools.builtin import failure
-from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, for_display, legible
+from agentcli.core.text.plaintext import plain_text, spell_hidden
+from agentcli.tools.base import Output, failure
+from agentcli.tools.documents.image import Picture, fit_image
+from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, make_legible
 
 _MAX_OF_A_SOURCE = 20_000
 _MAX_OF_AN_OUTPUT = 4_000
@@ -85,7 +84,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
     output = Output(
         tuple(blocks),
         summary=summary,
-        display={"kind": "text", "path": wanted.shown, "text": for_display(texts[:10_000])},
+        display={"kind": "text", "path": wanted.shown, "text": spell_hidden(texts[:10_000])},
         structured={
             "type": "notebook",
             "path": wanted.path,
@@ -100,11 +99,11 @@ def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
 def _cell(cell: Json, index: int, tries: Iterator[int]) -> tuple[list[TextBlock | ImageBlock], bool]:
     kind = str(cell.get("cell_type") or "raw")
     ran = f' execution_count="{cell["execution_count"]}"' if isinstance(cell.get("execution_count"), int) else ""
-    source = legible(source_of(cell.get("source")))
+    source = make_legible(source_of(cell.get("source")))
     long = len(source) > _MAX_OF_A_SOURCE
-    body = _capped(source, _MAX_OF_A_SOURCE)
+    body = _cap(source, _MAX_OF_A_SOURCE)
     parts: list[TextBlock | ImageBlock] = []
-    text = f'<cell id="{legible(cell_id(cell, index))}" type="{legible(kind)}"{ran}>\n{body}\n</cell>'
+    text = f'<cell id="{make_legible(cell_id(cell, index))}" type="{make_legible(kind)}"{ran}>\n{body}\n</cell>'
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else []:
         if not isinstance(output, dict):
@@ -153,15 +152,15 @@ def _rich_output(data: dict[str, Any], tries: Iterator[int]) -> Iterator[str | I
 
 def _picture(encoded: str) -> ImageBlock | None:
     try:
-        picture = fitted(base64.b64decode(re.sub(r"\s", "", encoded)))
+        picture = fit_image(base64.b64decode(re.sub(r"\s", "", encoded)))
     except ValueError:
         return None
     return picture.block() if isinstance(picture, Picture) else None
 
 
 def _clean(text: str) -> str:
-    return _capped(legible(plain_text(text)).rstrip(), _MAX_OF_AN_OUTPUT)
+    return _cap(make_legible(plain_text(text)).rstrip(), _MAX_OF_AN_OUTPUT)
 
 
-def _capped(text: str, most: int) -> str:
+def _cap(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… [{counted(len(text) - most, 'more character')}]"

@@ -8,15 +8,14 @@ import re
 
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.builtin import failure, object_schema
+from agentcli.tools.base import Output, ToolContext, failure, object_schema
 from agentcli.tools.documents.notebook import cell_id, parse_notebook, source_of
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.diff import diff_display
-from agentcli.tools.files.numbered_lines import legible
+from agentcli.tools.files.numbered_lines import make_legible
 
 
-def _written(notebook: Json, model: str) -> str:
+def _write_like(notebook: Json, model: str) -> str:
     """The notebook as JSON in the style of the text that it was parsed from, so that a diff shows only the cell."""
     style = re.match(r'\s*\{(\r?\n)([ \t]+)"', model)
     escaped = model.isascii() and "\\u" in model
@@ -27,7 +26,7 @@ def _written(notebook: Json, model: str) -> str:
     return json.dumps(notebook, ensure_ascii=escaped, indent=style[2]).replace("\n", style[1]) + end
 
 
-def planned(present: Present, input: Json) -> PlannedChange | Output:
+def plan_edit(present: Present, input: Json) -> PlannedChange | Output:
     notebook = parse_notebook(present.text)
     if notebook is None or present.decoded is None:
         return failure(f"{present.shown} is not a notebook: it is no JSON object with a list of cells.")
@@ -35,7 +34,7 @@ def planned(present: Present, input: Json) -> PlannedChange | Output:
     known = [cell_id(cell, index) for index, cell in enumerate(cells)]
     index = _index_of(input.get("cell_id"), known)
     if index is None:
-        listed = ", ".join(map(legible, known[:30])) + (" …" if len(known) > 30 else "")
+        listed = ", ".join(map(make_legible, known[:30])) + (" …" if len(known) > 30 else "")
         return failure(f"{present.shown} has no cell {input['cell_id'][:100]!r}. Its cells are: {listed or 'none'}.")
     old: Json = cells[index] if index >= 0 else {}
     match input.get("edit_mode") or "replace":
@@ -44,20 +43,24 @@ def planned(present: Present, input: Json) -> PlannedChange | Output:
             del cells[index]
             did, before, after = f"Deleted cell {name}", source_of(old.get("source")), ""
         case "insert":
-            cell = _new_cell(notebook, input)
+            cell = _make_cell(notebook, input)
             cells.insert(index + 1, cell)
             name = cell_id(cell, index + 1)
             did, before, after = f"Inserted cell {name} as number {index + 2}", "", input["new_source"]
         case _:
-            cells[index], name = _changed_cell(old, input), known[index]
+            cells[index], name = _change_cell(old, input), known[index]
             before, after = source_of(old.get("source")), input["new_source"]
             did = f"Replaced the source of cell {name}" + (" and cleared its outputs" if old.get("outputs") else "")
-    text = _written(notebook, present.text)
+    text = _write_like(notebook, present.text)
     data = present.decoded.encode(text)
     if data is None:
         return failure(f"{present.shown} is {present.decoded.unusual}, which lacks some characters of new_source.")
-    display = {**diff_display(present.shown, before, after), "cell": legible(name), "language": _language(notebook)}
-    return PlannedChange(data, text, f"{legible(did)} in {present.shown}.", display)
+    display = {
+        **diff_display(present.shown, before, after),
+        "cell": make_legible(name),
+        "language": _language(notebook),
+    }
+    return PlannedChange(data, text, f"{make_legible(did)} in {present.shown}.", display)
 
 
 def _index_of(given: str | None, known: list[str]) -> int | None:
@@ -76,7 +79,7 @@ def _source(text: str, model: object) -> str | list[str]:
     return text if isinstance(model, str) else re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _changed_cell(old: Json, input: Json) -> Json:
+def _change_cell(old: Json, input: Json) -> Json:
     kind = input.get("cell_type") or old.get("cell_type") or "code"
     cell = {**old, "cell_type": kind, "source": _source(input["new_source"], old.get("source"))}
     if kind == "code":
@@ -85,7 +88,7 @@ def _changed_cell(old: Json, input: Json) -> Json:
     return {name: value for name, value in cell.items() if name not in ("execution_count", "outputs")}
 
 
-def _new_cell(notebook: Json, input: Json) -> Json:
+def _make_cell(notebook: Json, input: Json) -> Json:
     kind = input["cell_type"]
     cell: Json = {"cell_type": kind}
     if kind == "code":
@@ -142,4 +145,4 @@ class NotebookEdit(ChangingTool):
         return super().check(input, context)
 
     def intent(self, input: Json) -> Intent:
-        return Intent(input["notebook_path"], lambda present: planned(present, input))
+        return Intent(input["notebook_path"], lambda present: plan_edit(present, input))

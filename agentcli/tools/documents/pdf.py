@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.text.format import counted
-from agentcli.tools.base import Output
-from agentcli.tools.builtin import failure
-from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, for_display, legible
+from agentcli.core.text.plaintext import spell_hidden
+from agentcli.tools.base import Output, failure
+from agentcli.tools.documents.image import Picture, fit_image
+from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, make_legible
 from agentcli.tools.worker import run_worker
 
 MAX_PAGES = 20
@@ -63,10 +62,10 @@ async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal:
     if not result["pages"]:
         text = f"{wanted.shown} has {counted(result['total'], 'page')}; page {asked.first} is past its end."
         return failure(text, summary="past the end")
-    return await in_thread(_shown, result, wanted)
+    return await in_thread(_format_pages, result, wanted)
 
 
-def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
+def _format_pages(result: dict[str, Any], wanted: Wanted) -> Output:
     total, found = result["total"], result["pages"]
     blocks: list[TextBlock | ImageBlock] = []
     size, last = 0, found[0]["number"]
@@ -85,27 +84,27 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
     partly = f" of {total}" if count != total else ""
     structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
     shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
-    display = {"kind": "text", "path": wanted.shown, "text": for_display(shown)}
+    display = {"kind": "text", "path": wanted.shown, "text": spell_hidden(shown)}
     summary = f"{count}{partly} {'page' if total == 1 else 'pages'}"
-    return Output(_joined(blocks), summary=summary, display=display, structured=structured)
+    return Output(_join_texts(blocks), summary=summary, display=display, structured=structured)
 
 
 def _page_text(text: str) -> str:
-    text = legible(text).strip()
+    text = make_legible(text).strip()
     if len(text) > _MAX_OF_A_PAGE:
         return f"{text[:_MAX_OF_A_PAGE]}… [{counted(len(text) - _MAX_OF_A_PAGE, 'more character')} on this page]"
     return text
 
 
 def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBlock | ImageBlock]:
-    picture = fitted(base64.b64decode(page["picture"])) if "picture" in page else None
+    picture = fit_image(base64.b64decode(page["picture"])) if "picture" in page else None
     missing = "(as a picture)" if isinstance(picture, Picture) else "(no text; it may be a scan or empty)"
     yield TextBlock(f"--- page {page['number']} of {total} ---\n{text or missing}\n")
     if isinstance(picture, Picture):
         yield picture.block()
 
 
-def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:
+def _join_texts(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:
     """Join adjacent texts: each block costs extra tokens."""
     joined: list[TextBlock | ImageBlock] = []
     for block in blocks:

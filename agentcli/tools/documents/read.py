@@ -11,15 +11,23 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread, start_task, wait_uncancelled
-from agentcli.core.files.links import real_path
+from agentcli.core.aio import AbortSignal, in_thread, start_task, wait_uncancelled
+from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
 from agentcli.core.text.format import counted
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
+from agentcli.tools.base import (
+    BuiltinTool,
+    Output,
+    ToolContext,
+    ToolRun,
+    absolute_path,
+    failure,
+    object_schema,
+    os_failure,
+    show_path,
+)
 from agentcli.tools.files.disk import (
     MAX_LOADED_SIZE,
     Refusal,
@@ -28,11 +36,11 @@ from agentcli.tools.files.disk import (
     load,
     load_blocking,
     near_names,
-    quoted_name,
+    quote_name,
 )
 from agentcli.tools.files.encoding import decode, looks_binary
-from agentcli.tools.files.file_kinds import binary_name, image_media_type, is_pdf
-from agentcli.tools.files.numbered_lines import MAX_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
+from agentcli.tools.files.file_kinds import image_media_type, is_pdf
+from agentcli.tools.files.numbered_lines import MAX_LINES, LineRange, Wanted, format_lines, read_large, select_lines
 from agentcli.tools.files.read_cache import Seen, digest_of
 
 MAX_AT_ONCE = 1024 * 1024
@@ -85,7 +93,7 @@ class Read(BuiltinTool):
         path = absolute_path(input["file_path"], context)
         offset = max(1, int(input.get("offset") or 1))
         limit = min(MAX_LINES, int(input.get("limit") or MAX_LINES))
-        wanted = Wanted(path, shown_path(path, context), offset, limit)
+        wanted = Wanted(path, show_path(path, context), offset, limit)
         found = await in_thread(_find, wanted, context)
         if isinstance(found, Output):
             yield found
@@ -93,7 +101,7 @@ class Read(BuiltinTool):
         try:
             if found.size > MAX_LOADED_SIZE:
                 output = await _large(found.real, wanted, signal)
-                yield _without_pages(output) if input.get("pages") else output
+                yield _note_ignored_pages(output) if input.get("pages") else output
                 return
             data = await load(found.real) if found.data is None else found.data
         except OSError as error:
@@ -105,7 +113,7 @@ class Read(BuiltinTool):
         output, seen = await in_thread(_present, data, wanted) if found.presented is None else found.presented
         if seen is not None:
             context.read_cache.note_digest(found.real, seen.digest, seen.whole, data)
-        yield _without_pages(output) if input.get("pages") else output
+        yield _note_ignored_pages(output) if input.get("pages") else output
 
 
 @frozen
@@ -132,7 +140,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
         return failure(text, summary="led elsewhere")
     found = inspect(real, wanted.shown)
     if isinstance(found, Refusal):
-        return _refused(found, wanted.path, context)
+        return _report_refusal(found, wanted.path, context)
     if found.st_size > MAX_AT_ONCE:
         return _Found(real, found.st_size)
     try:
@@ -163,28 +171,28 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
     return failure(chosen) if isinstance(chosen, str) else await read_pdf(data, wanted, chosen, signal)
 
 
-def _without_pages(output: Output) -> Output:
+def _note_ignored_pages(output: Output) -> Output:
     note = "[This is not a PDF, so pages was ignored. Use offset and limit to choose lines.]"
     if isinstance(output.content, str):
         return replace(output, content=f"{output.content}\n\n{note}")
     return replace(output, content=(*output.content, TextBlock(note)))
 
 
-def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
+def _report_refusal(refusal: Refusal, path: str, context: ToolContext) -> Output:
     if refusal.is_folder:
-        return failure(f"{refusal.text}{_listed(path, context)}", summary="directory")
+        return failure(f"{refusal.text}{_list_names(path, context)}", summary="directory")
     if not refusal.missing:
         return failure(refusal.text)
     near = near_names(path, context.hides)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     folder = Path(path).parent
     if not hint and not folder.is_dir():
-        hint = f" Neither does its folder, {shown_path(str(folder), context)}."
+        hint = f" Neither does its folder, {show_path(str(folder), context)}."
     return failure(f"{refusal.text}{hint} Relative paths start at {context.root}.", summary="not found")
 
 
-def _listed(folder: str, context: ToolContext) -> str:
-    names = [quoted_name(name) for name in folder_names(folder, context.hides)]
+def _list_names(folder: str, context: ToolContext) -> str:
+    names = [quote_name(name) for name in folder_names(folder, context.hides)]
     if not names:
         return " It is empty."
     more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
@@ -199,7 +207,7 @@ def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
     decoded = decode(data)
     if decoded is None:
         is_binary = looks_binary(data[:8192]) or b"\x00" in data
-        what = binary_name(data) if is_binary else "in an unknown encoding"
+        what = "a binary file" if is_binary else "in an unknown encoding"
         text = f"{wanted.shown} is {what} ({counted(len(data), 'byte')}) and cannot be shown as text."
         return failure(text, summary="binary"), None
     if wanted.path.endswith(".ipynb"):
@@ -209,16 +217,16 @@ def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
         if notebook is not None:
             cells = show_notebook(notebook, wanted)
             return cells.output, None if cells.output.is_error else Seen(digest_of(data), cells.whole)
-    line_range = text_lines(decoded, wanted)
+    line_range = select_lines(decoded, wanted)
     if not isinstance(line_range, LineRange):
         return line_range, None
-    return shown_lines(line_range, wanted, decoded.unusual), Seen(digest_of(data), line_range.whole)
+    return format_lines(line_range, wanted, decoded.unusual), Seen(digest_of(data), line_range.whole)
 
 
 def _image(data: bytes, wanted: Wanted) -> Output:
-    from agentcli.tools.documents.image import Picture, fitted
+    from agentcli.tools.documents.image import Picture, fit_image
 
-    picture = fitted(data)
+    picture = fit_image(data)
     if not isinstance(picture, Picture):
         text = f"{wanted.shown} is a picture ({counted(len(data), 'byte')}) that cannot be shown: {picture.reason}."
         return failure(text, summary="picture")

@@ -11,18 +11,25 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import visible_text
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
+from agentcli.tools.base import (
+    BuiltinTool,
+    Output,
+    ToolContext,
+    ToolRun,
+    absolute_path,
+    failure,
+    os_failure,
+    show_path,
+)
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, Refusal, inspect, load_blocking, near_names
 from agentcli.tools.files.encoding import Decoded, decode
-from agentcli.tools.files.file_kinds import binary_name, language_of
+from agentcli.tools.files.file_kinds import language_of
 from agentcli.tools.files.read_cache import digest_of
 from agentcli.tools.files.replace import ChangedMeanwhile, replace_file
 
@@ -124,7 +131,7 @@ def write_need(file_path: object, context: ToolContext) -> Need:
 
 async def change_file(intent: Intent, context: ToolContext) -> Output:
     try:
-        target = await in_thread(_target, intent.file_path, context)
+        target = await in_thread(_find_target, intent.file_path, context)
     except OSError as error:
         # A link may disappear while it is resolved.
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
@@ -141,9 +148,9 @@ def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None
     The model gets a failure, so the file contents that it shows are recorded as seen.
     """
     try:
-        target = _target(intent.file_path, context)
+        target = _find_target(intent.file_path, context)
         try:
-            return _display(*_plan(intent, target, context), target)
+            return _make_display(*_plan(intent, target, context), target)
         except _Refused as refused:
             return _note(refused, target, context)
     except OSError as error:
@@ -157,12 +164,12 @@ def _note(refused: _Refused, target: _Target, context: ToolContext) -> Output:
     return refused.output
 
 
-def _target(file_path: str, context: ToolContext) -> _Target:
+def _find_target(file_path: str, context: ToolContext) -> _Target:
     path = absolute_path(file_path, context)
     # The link's target is replaced; permission covered both.
     real = os.path.realpath(path)
     straight = f"{os.path.realpath(context.root)}/{os.path.relpath(path, context.root)}"
-    return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
+    return _Target(path, real, show_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 
 def _check_target(target: _Target, context: ToolContext) -> None:
@@ -192,7 +199,7 @@ def _change(intent: Intent, target: _Target, context: ToolContext) -> Output:
     seen = context.read_cache.seen(target.real)
     # A model that created the file knows all of it.
     context.read_cache.note_digest(target.real, digest, intent.whole or seen is None or seen.whole, change.data)
-    display = _display(present, change, target)
+    display = _make_display(present, change, target)
     return Output(
         change.message,
         summary=f"+{display['added']} −{display['removed']}",
@@ -201,7 +208,7 @@ def _change(intent: Intent, target: _Target, context: ToolContext) -> Output:
     )
 
 
-def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
+def _make_display(present: Present, change: PlannedChange, target: _Target) -> Json:
     if change.display is not None:
         return {"kind": "diff", **change.display, "path": target.heading}
     from agentcli.tools.files.diff import diff_display
@@ -211,14 +218,14 @@ def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
 
 
 def _plan(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, PlannedChange]:
-    present = _present(intent, target, context)
+    present = _load_present(intent, target, context)
     change = intent.plan(present)
     if isinstance(change, Output):
         raise _Refused(change)
     return present, change
 
 
-def _present(intent: Intent, target: _Target, context: ToolContext) -> Present:
+def _load_present(intent: Intent, target: _Target, context: ToolContext) -> Present:
     shown = target.shown
     found = inspect(target.real, shown)
     if isinstance(found, Refusal):
@@ -238,7 +245,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present:
         return Present(shown, Decoded(""), digest_of(data))
     decoded = decode(data)
     if decoded is None:
-        text = f"{shown} is {binary_name(data)} or in an unknown encoding; changing it as text would damage it."
+        text = f"{shown} is a binary file or in an unknown encoding; changing it as text would damage it."
         raise _Refused(failure(f"{text} To put a text in its place, remove it with a command first."))
     _check_known(data, intent, target, context)
     return Present(shown, decoded, digest_of(data))
@@ -252,13 +259,13 @@ def _check_known(data: bytes, intent: Intent, target: _Target, context: ToolCont
         text = f"{shown} exists, and it was not read, or it changed since it was read. {how}, then try again."
         raise _Refused(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
     if seen.digest != digest_of(data):
-        raise _stale(data, intent, target, context)
+        raise _report_stale(data, intent, target, context)
     if intent.whole and not seen.whole:
         text = f"Only a part of {shown} has been read. Read the rest before replacing all of it, or use Edit."
         raise _Refused(failure(text))
 
 
-def _stale(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Refused:
+def _report_stale(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Refused:
     message = f"{target.shown} has changed since it was read, by the user, another program or a command."
     again = f"{message} Read it again, then try again."
     before = context.read_cache.content(target.real)

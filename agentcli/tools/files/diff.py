@@ -33,7 +33,7 @@ def diff_display(path: str, old: str, new: str) -> Json:
         a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
         lines.append(f"@@ -{_range(first + a, first + b)} +{_range(first + c, first + d)} @@")
         for tag, a, b, c, d in group:
-            lines += _shown(" ", left[a:b]) if tag == "equal" else [*_shown("-", left[a:b]), *_shown("+", right[c:d])]
+            lines += _sign(" ", left[a:b]) if tag == "equal" else [*_sign("-", left[a:b]), *_sign("+", right[c:d])]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     text = "\n".join(lines)
     display = {"kind": "diff", "path": path, "diff": "", "added": added, "removed": removed}
@@ -52,7 +52,7 @@ def _lines(text: str) -> list[str]:
     return [*lines[:-1], lines[-1] + _UNENDED]
 
 
-def _shown(sign: str, lines: list[str]) -> list[str]:
+def _sign(sign: str, lines: list[str]) -> list[str]:
     shown = [sign + line.removesuffix("\r") for line in lines]
     if lines and lines[-1].endswith(_UNENDED):
         shown[-1:] = [shown[-1].removesuffix(_UNENDED), "\\ No newline at end of file"]

@@ -12,7 +12,7 @@ import stat
 import unicodedata
 from collections.abc import Callable
 
-from agentcli.core.files.links import SPECIAL_KINDS, is_kernel_file, open_without_links
+from agentcli.core.files.access import SPECIAL_KINDS, is_kernel_file, open_without_links
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
@@ -96,7 +96,7 @@ def folder_names(folder: str, hides: Hides) -> list[str]:
     )
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name that can be recognised and typed: characters that look like a plain space or letter are escaped."""
     odd = any((char.isspace() and char != " ") or unicodedata.combining(char) for char in name)
     return json.dumps(name) if odd else clean_text(visible_text(name))
@@ -112,4 +112,4 @@ def near_names(path: str, hides: Hides) -> list[str]:
     folded = [known for known in names if known.lower() == name.lower()]
     alike = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     same_stem = [known for known in sorted(names) if known.rpartition(".")[0] == stem]
-    return [quoted_name(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]
+    return [quote_name(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]

@@ -8,12 +8,11 @@ from dataclasses import replace
 from agentcli.core.messages import Json
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.builtin import failure, object_schema, path_problem
+from agentcli.tools.base import Output, ToolContext, failure, object_schema, path_problem
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.encoding import Decoded
-from agentcli.tools.files.numbered_lines import legible
+from agentcli.tools.files.numbered_lines import make_legible
 from agentcli.tools.files.write import written
 
 EDIT_FIELDS: Json = {
@@ -94,7 +93,7 @@ def _intent(file_path: str, edits: Sequence[Json]) -> Intent:
         for number, edit in enumerate(replacements, 1):
             applied = apply(now.text, edit, present.shown) if edit.old else _create(now, edit)
             if isinstance(applied, EditProblem):
-                return _failed(number, len(edits), applied)
+                return _report_failure(number, len(edits), applied)
             places.append(applied)
             prefix = f" Edit {number}: " if len(edits) > 1 else " "
             notes += f"{prefix}{applied.note}" if applied.note else ""
@@ -102,8 +101,8 @@ def _intent(file_path: str, edits: Sequence[Json]) -> Intent:
         assert now.decoded is not None
         data = now.decoded.encode(now.text)
         if data is None:
-            return _lacking(present.shown, now.decoded, now.text)
-        return PlannedChange(data, now.text, f"{_done(present, places)}.{notes}")
+            return _report_lacking(present.shown, now.decoded, now.text)
+        return PlannedChange(data, now.text, f"{_describe_edits(present, places)}.{notes}")
 
     return Intent(file_path, plan, create=not replacements[0].old)
 
@@ -118,15 +117,15 @@ def _create(present: Present, edit: Replacement) -> Applied | EditProblem:
     )
 
 
-def _lacking(shown: str, decoded: Decoded, text: str) -> Output:
-    lacking = legible(decoded.lacking(text))
+def _report_lacking(shown: str, decoded: Decoded, text: str) -> Output:
+    lacking = make_legible(decoded.list_lacking(text))
     return failure(
         f"{shown} is {decoded.unusual or 'UTF-8'}, which lacks some characters of new_string: {lacking}. Write them "
         "otherwise, or convert the file first."
     )
 
 
-def _done(present: Present, places: Sequence[Applied]) -> str:
+def _describe_edits(present: Present, places: Sequence[Applied]) -> str:
     count = sum(applied.count for applied in places)
     if len(places) == 1:
         return f"Edited {present.shown} " + (f"in {count} places" if count > 1 else f"at line {places[0].line}")
@@ -134,7 +133,7 @@ def _done(present: Present, places: Sequence[Applied]) -> str:
     return f"{done}, by {counted(len(places), 'edit')}"
 
 
-def _failed(number: int, count: int, problem: EditProblem) -> Output:
+def _report_failure(number: int, count: int, problem: EditProblem) -> Output:
     if count == 1:
         return failure(problem.text, summary=problem.summary)
     after = " (line numbers are those after the edits before it)" if number > 1 else ""

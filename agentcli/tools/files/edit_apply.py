@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.patterns import lazy_pattern
 from agentcli.tools.files.disk import MAX_LOADED_SIZE
 
 _MAX_LOOSE_LENGTH = 20_000
@@ -25,8 +25,8 @@ _ALIKE = (
     "-\u2010\u2011\u2012\u2013\u2014\u2212",
     " \u00a0\u2007\u2009\u202f",
 )
-_CLASSES = {char: f"[{re.escape(chars)}]" for chars in _ALIKE for char in chars}
 _PLAIN = str.maketrans({char: chars[0] for chars in _ALIKE for char in chars[1:]})
+_BLANKS_AT_END = lazy_pattern(r"[ \t]*(?=[\r\n]|\Z)")
 _TOKEN = lazy_pattern(r"\w+|\W")
 
 TextSpan = tuple[int, int]
@@ -59,25 +59,24 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProb
     from agentcli.tools.files.edit_miss import MAX_COUNTED, ambiguity_message, line_number, miss_message
 
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
-    line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
     if replacement.every and "\r" not in text and (count := text.count(old)):
         if too_large := _too_large(text, old, new, count, shown):
             return too_large
         return Applied(text.replace(old, new), count, line_number(text, text.find(old)))
-    found = _exact(text, old, line_end, apart=replacement.every)
+    found = _find_exact(text, old, apart=replacement.every)
     spans = list(found if replacement.every else islice(found, MAX_COUNTED + 1))
     if len(spans) == 1 or (spans and replacement.every):
         if too_large := _too_large(text, old, new, len(spans), shown):
             return too_large
-        return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
+        return Applied(_replace_spans(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
         return EditProblem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _MAX_LOOSE_LENGTH and old.strip():
-        loose = list(islice(_loose(text, old, line_end), 2))
+        loose = list(islice(_find_loose(text, old), 2))
         if len(loose) == 1:
             start, end = loose[0]
-            note = _overlooked(text[start:end], old)
-            return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
+            note = _describe_overlooked(text[start:end], old)
+            return Applied(_replace_spans(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
     return EditProblem(miss_message(shown, text, old, new), "no match")
 
 
@@ -94,62 +93,59 @@ def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditPro
     )
 
 
-def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[TextSpan]:
+def _find_exact(text: str, old: str, *, apart: bool) -> Iterator[TextSpan]:
     """Positions of `old`. `apart`: without overlaps, for replacing; else with overlaps, for detecting ambiguity."""
-    if "\n" not in old or "\r" not in text:
-        at = text.find(old)
-        while at >= 0:
-            yield at, at + len(old)
-            at = text.find(old, at + (len(old) if apart else 1))
+    if "\n" in old and "\r" in text:
+        yield from _LineText(text).find(old, apart=apart)
         return
-    pattern = line_end.join(re.escape(line) for line in old.split("\n"))
-    yield from _matches(text, old, re.compile(pattern), line_end, apart=apart)
-
-
-def _loose(text: str, old: str, line_end: str) -> Iterator[TextSpan]:
-    bodies = ["".join(_CLASSES.get(char) or re.escape(char) for char in line) for line in _stripped(old).split("\n")]
-    pattern = rf"[ \t]*{line_end}".join(bodies)
-    if old[-1] in " \t":
-        pattern += rf"[ \t]*(?={line_end}|\Z)"
-    return _matches(text, _stripped(old.translate(_PLAIN)), re.compile(pattern), line_end, loosely=True)
-
-
-def _matches(
-    text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
-) -> Iterator[TextSpan]:
-    """Matches of the expression, searched only where the plain text `wanted` occurs.
-
-    A search with the expression alone takes time proportional to the product of both lengths: minutes for a file of a
-    megabyte, and it blocks the process.
-    """
-    lines = text.split("\r" if line_end == "\r" else "\n")
-    kept = [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
-    if loosely:
-        kept = [line.translate(_PLAIN).rstrip(" \t") for line in kept]
-    plain = "\n".join(kept)
-    starts, plain_starts = ([0, *accumulate(len(line) + 1 for line in each)] for each in (lines, kept))
-    at = plain.find(wanted)
+    at = text.find(old)
     while at >= 0:
-        line = bisect_right(plain_starts, at) - 1
-        found = expression.match(text, starts[line] + at - plain_starts[line])
-        if found is None and wanted[:1] == "\n":
-            # The match begins with the blanks at the end of a line, but not with the no-break spaces before them.
-            found = expression.match(text, starts[line] + len(lines[line].removesuffix("\r").rstrip(" \t")))
-        if found:
-            yield found.span()
-        at = plain.find(wanted, at + (len(wanted) if found and apart else 1))
+        yield at, at + len(old)
+        at = text.find(old, at + (len(old) if apart else 1))
 
 
-def _stripped(old: str) -> str:
+def _find_loose(text: str, old: str) -> Iterator[TextSpan]:
+    at_line_end = old[-1] in " \t"
+    for start, end in _LineText(text, loosely=True).find(_strip_lines(old).translate(_PLAIN), apart=True):
+        rest = _BLANKS_AT_END.match(text, end) if at_line_end else None
+        if rest is not None or not at_line_end:
+            yield start, rest.end() if rest else end
+
+
+class _LineText:
+    """A text with `\\n` at each line end and, if `loosely`, without trailing blanks and typographic characters. Each
+    character has the same column as in the text."""
+
+    def __init__(self, text: str, *, loosely: bool = False) -> None:
+        lines = text.split("\r" if "\n" not in text else "\n")
+        kept = [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+        if loosely:
+            kept = [line.rstrip(" \t").translate(_PLAIN) for line in kept]
+        self._plain = "\n".join(kept)
+        self._starts, self._plain_starts = ([0, *accumulate(len(line) + 1 for line in each)] for each in (lines, kept))
+
+    def find(self, wanted: str, *, apart: bool) -> Iterator[TextSpan]:
+        """Places in the original text."""
+        at = self._plain.find(wanted)
+        while at >= 0:
+            yield self._place(at), self._place(at + len(wanted))
+            at = self._plain.find(wanted, at + (len(wanted) if apart else 1))
+
+    def _place(self, at: int) -> int:
+        line = bisect_right(self._plain_starts, at) - 1
+        return self._starts[line] + at - self._plain_starts[line]
+
+
+def _strip_lines(old: str) -> str:
     return "\n".join(line.rstrip(" \t") for line in old.split("\n"))
 
 
-def _overlooked(original: str, old: str) -> str:
+def _describe_overlooked(original: str, old: str) -> str:
     plain = original.replace("\r\n", "\n")
     kinds = []
-    if len(_stripped(plain)) != len(plain) or _stripped(old) != old:
+    if len(_strip_lines(plain)) != len(plain) or _strip_lines(old) != old:
         kinds.append("trailing blanks")
-    if _stripped(plain) != _stripped(old):
+    if _strip_lines(plain) != _strip_lines(old):
         kinds.append("typographic characters (quotes, dashes, no-break spaces)")
     return (
         f"old_string was not there exactly; it was matched overlooking {' and '.join(kinds)}. What new_string does not "
@@ -157,32 +153,32 @@ def _overlooked(original: str, old: str) -> str:
     )
 
 
-def _with(text: str, spans: list[TextSpan], old: str, new: str, *, loosely: bool = False) -> str:
+def _replace_spans(text: str, spans: list[TextSpan], old: str, new: str, *, loosely: bool = False) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in spans:
-        piece = _carried_over(text[start:end], old, new, _line_end(text, start), loosely=loosely)
+        piece = _carry_over(text[start:end], old, new, _line_end(text, start), loosely=loosely)
         pieces += [text[position:start], piece]
         position = end
     return "".join([*pieces, text[position:]])
 
 
-def _carried_over(original: str, old: str, new: str, line_end: str, *, loosely: bool) -> str:
+def _carry_over(original: str, old: str, new: str, line_end: str, *, loosely: bool) -> str:
     """The new text for one match; parts that old and new share keep the file's spelling."""
     pairs, feeds = original.count("\r\n"), original.count("\n")
     if not loosely and (pairs == feeds if line_end == "\r\n" else pairs == 0):
         return new.replace("\n", line_end)
     if loosely:
-        old = _stripped(old)
+        old = _strip_lines(old)
         units = re.findall(r"[ \t]*(?:\r\n|\n)|.", original, re.DOTALL)
         # Blanks at the very end belong to no character of the stripped text.
         units[len(old) - 1 :] = ["".join(units[len(old) - 1 :])]
     else:
         units = re.findall(r"\r\n|.", original, re.DOTALL)
-    return merged(units, old, new, line_end)
+    return merge_spelling(units, old, new, line_end)
 
 
-def merged(units: list[str], old: str, new: str, line_end: str) -> str:
+def merge_spelling(units: list[str], old: str, new: str, line_end: str) -> str:
     """`new`, with the file's spelling of the parts it shares with `old`. There is one unit per character of `old`."""
     pieces: list[str] = []
     for equal, a, b, c, d in _operations(old, new):

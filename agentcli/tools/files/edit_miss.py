@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from itertools import islice
+from operator import eq
 
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
@@ -23,11 +24,13 @@ _MAX_SHOWN = 30
 _MAX_MARKED = 8
 _MAX_ALIGNED = 400
 _MAX_OF_A_LINE = 500
-_WIDEST = 400
+_MAX_CELLS = 400
 _ALIKE = 0.5
 _SAME_SHARE = 0.3
 """Minimum share of characters in equal lines, if the text as a whole is less similar."""
 _MAX_JUDGED = 1_500
+_MAX_LIKELY = 4
+"""Places that are compared character by character."""
 _LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
 _ADVICE = "Read it again and copy the text exactly."
 
@@ -46,7 +49,7 @@ def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
     for number in numbers[:_MAX_QUOTED]:
         first = max(last, number - 2)
         quoted += ["--"] if first > last or not quoted else []
-        quoted += _numbered(lines, first, number + 1, widest=160)
+        quoted += _number_lines(lines, first, number + 1, widest=160)
         last = number + 1
     return (
         f"old_string occurs {count} times in {shown}: lines {listed}. Add surrounding lines to old_string to make it "
@@ -63,13 +66,11 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
     # If new_string is part of old_string, it is there before the edit too.
     if len(new.strip()) > 3 and new.strip() not in old and (at := plain.find(new)) >= 0:
         message += f" But new_string is already there, at line {plain.count(chr(10), 0, at) + 1}: was this done before?"
-    elif "\\" in old and _unescaped(old) in plain:
+    elif "\\" in old and _unescape(old) in plain:
         return (
             f"{message} It is escaped once too often: it has a backslash and a letter where the file has the character."
         )
     start = _nearest(lines, wanted)
-    if start is not None and not _is_similar(lines[start : start + len(wanted)], wanted):
-        start = None
     if start is None:
         large = len(lines) > _MAX_SEARCHED or max(map(len, lines)) > _MAX_OF_A_LINE
         nothing = "No part of it was found, but the file is too large to compare all of it"
@@ -80,13 +81,13 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
     return "\n".join(
         [
             f"{message} The nearest text is at {span}:{_hint(wanted, found)}",
-            *_numbered(lines, start, min(stop, start + _MAX_SHOWN)),
+            *_number_lines(lines, start, min(stop, start + _MAX_SHOWN)),
             *_differences(wanted, found, start + 1),
         ]
     )
 
 
-def _unescaped(old: str) -> str:
+def _unescape(old: str) -> str:
     for escape, char in (("\\n", "\n"), ("\\t", "\t"), ('\\"', '"'), ("\\\\", "\\")):
         old = old.replace(escape, char)
     return old
@@ -96,14 +97,14 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").split("\n") if "\n" in text else text.split("\r")
 
 
-def _numbered(lines: list[str], first: int, stop: int, widest: int = _WIDEST) -> list[str]:
+def _number_lines(lines: list[str], first: int, stop: int, widest: int = _MAX_CELLS) -> list[str]:
     return [
-        f"{first + index + 1}\t{_shown(line[:widest])}{'…' if len(line) > widest else ''}"
+        f"{first + index + 1}\t{_make_visible(line[:widest])}{'…' if len(line) > widest else ''}"
         for index, line in enumerate(lines[first:stop])
     ]
 
 
-def _shown(text: str) -> str:
+def _make_visible(text: str) -> str:
     return clean_text(visible_text(text))
 
 
@@ -135,14 +136,14 @@ def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
             one, other = wanted[a + offset], found[c + offset]
             if tag == "equal" and one == other:
                 continue
-            text = _marked(one[:_WIDEST], other[:_WIDEST], open_start=a + offset == 0, open_end=a + offset == last)
+            text = _mark(one[:_MAX_CELLS], other[:_MAX_CELLS], open_start=a + offset == 0, open_end=a + offset == last)
             if text:
                 yield f"{first + c + offset}: {text}"
-        yield from (f"only in old_string: {_shown(line[:_WIDEST])}" for line in wanted[a + paired : b])
+        yield from (f"only in old_string: {_make_visible(line[:_MAX_CELLS])}" for line in wanted[a + paired : b])
         yield from (f"{number}: only in the file" for number in range(first + c + paired, first + d))
 
 
-def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str:
+def _mark(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str:
     """Both lines merged, with marked differences. Text of the file beyond either end is no difference."""
     codes = difflib.SequenceMatcher(None, wanted, found, autojunk=False).get_opcodes()
     if open_start and codes and codes[0][0] == "insert":
@@ -152,18 +153,18 @@ def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str
     if all(code[0] == "equal" for code in codes):
         return ""
     if sum(code[2] - code[1] for code in codes if code[0] == "equal") < len(wanted) / 3:
-        return f"[-{_shown(wanted)}-]"
+        return f"[-{_make_visible(wanted)}-]"
     pieces: list[str] = []
     for tag, a, b, c, d in codes:
         if tag == "equal":
-            pieces.append(_shown(wanted[a:b]))
+            pieces.append(_make_visible(wanted[a:b]))
             continue
-        pieces.append(f"[-{_legible(wanted[a:b])}-]" if b > a else "")
-        pieces.append(f"{{+{_legible(found[c:d])}+}}" if d > c else "")
+        pieces.append(f"[-{_spell_out(wanted[a:b])}-]" if b > a else "")
+        pieces.append(f"{{+{_spell_out(found[c:d])}+}}" if d > c else "")
     return "".join(pieces)
 
 
-def _legible(text: str) -> str:
+def _spell_out(text: str) -> str:
     """Make differences visible: blanks get a symbol, confusable characters their code."""
     text = "".join(
         char if char.isascii() else f"{char if char.isprintable() else ''}<U+{ord(char):04X}>" for char in text
@@ -175,54 +176,38 @@ def _nearest(lines: list[str], wanted: list[str]) -> int | None:
     """Index of the line where the wanted text would begin; None if nothing is similar."""
     stripped, keys = [line.strip() for line in lines], [line.strip() for line in wanted]
     places: dict[str, list[int]] = {key: [] for key in keys if key}
-    if not places:
-        return None
     for at, line in enumerate(stripped):
         if line in places:
             places[line].append(at)
     # Rare exact lines are the best hint for the position of the rest.
     anchors = sorted((len(places[key]), index) for index, key in enumerate(keys) if key and places[key])
     starts = {max(0, at - index) for _count, index in anchors[:4] for at in places[keys[index]][:20]}
-    if starts:
-        return max(sorted(starts), key=lambda start: _common(stripped[start : start + len(keys)], keys))
-    if len(lines) > _MAX_SEARCHED:
+    if not starts and places and len(lines) <= _MAX_SEARCHED:
+        index, key = max(enumerate(keys), key=lambda item: len(item[1]))
+        starts = {max(0, at - index) for at in _most_alike(stripped, key)}
+    if not starts:
         return None
-    index, key = max(enumerate(keys), key=lambda item: len(item[1]))
-    best = _most_alike(stripped, key)
-    return None if best is None else max(0, best - index)
+    likely = sorted(starts, key=lambda start: (-sum(map(eq, stripped[start : start + len(keys)], keys)), start))
+    best = max(likely[:_MAX_LIKELY], key=lambda start: _likeness(stripped[start : start + len(keys)], keys))
+    return best if _is_similar(stripped[best : best + len(keys)], keys) else None
 
 
-def _is_similar(window: list[str], wanted: list[str]) -> bool:
+def _is_similar(window: list[str], keys: list[str]) -> bool:
     """Whether a place is worth showing: one common closing bracket is not enough."""
-    found, keys = ([line.strip() for line in part if line.strip()] for part in (window, wanted))
-    same = sum(map(len, set(found) & set(keys)))
-    if same >= _SAME_SHARE * sum(map(len, keys)):
-        return True
-    one, other = ("\n".join(part)[:_MAX_JUDGED] for part in (found, keys))
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
+    same = sum(map(len, set(window) & set(keys)))
+    return same >= _SAME_SHARE * sum(map(len, keys)) or _likeness(window, keys) >= _ALIKE
 
 
-def _common(window: list[str], keys: list[str]) -> float:
-    same = sum(one == other for one, other in zip(window, keys, strict=False) if other)
-    if len(keys) > 50:
-        return same
-    return same + sum(
-        difflib.SequenceMatcher(None, one[:200], other[:200]).quick_ratio()
-        for one, other in zip(window, keys, strict=False)
-        if one != other
-    )
+def _likeness(window: list[str], keys: list[str]) -> float:
+    one, other = ("\n".join(filter(None, part))[:_MAX_JUDGED] for part in (window, keys))
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _most_alike(stripped: list[str], key: str) -> int | None:
+def _most_alike(stripped: list[str], key: str) -> list[int]:
+    """The line most like the wanted one, among those that share the most letters with it."""
     letters = set(key)
     ranked = sorted(
         range(len(stripped)), key=lambda at: -len(letters & set(stripped[at])) + abs(len(stripped[at]) - len(key)) / 4
     )
-    best, score = None, _ALIKE
-    matcher = difflib.SequenceMatcher(None, autojunk=False)
-    matcher.set_seq2(key[:_MAX_OF_A_LINE])
-    for at in ranked[:_MAX_COMPARED]:
-        matcher.set_seq1(stripped[at][:_MAX_OF_A_LINE])
-        if matcher.quick_ratio() > score and (ratio := matcher.ratio()) > score:
-            best, score = at, ratio
-    return best
+    texts = {stripped[at][:_MAX_OF_A_LINE]: at for at in reversed(ranked[:_MAX_COMPARED])}
+    return [texts[text] for text in difflib.get_close_matches(key[:_MAX_OF_A_LINE], texts, n=1, cutoff=_ALIKE)]

@@ -62,7 +62,7 @@ class Decoded:
         except UnicodeEncodeError:
             return None
 
-    def lacking(self, text: str) -> str:
+    def list_lacking(self, text: str) -> str:
         return "".join([char for char in dict.fromkeys(text) if self.encode(char) is None][:5])
 
 
@@ -80,7 +80,7 @@ def decode(data: bytes) -> Decoded | None:
     try:
         return Decoded(data.decode("utf-8"))
     except UnicodeDecodeError:
-        return None if _CONTROL.search(data) else _damaged_utf8(data) or _double_byte(data) or _single_byte(data)
+        return None if _CONTROL.search(data) else _decode_damaged(data) or _double_byte(data) or _single_byte(data)
 
 
 def _wide(data: bytes) -> Decoded | None:
@@ -106,7 +106,7 @@ def _wide(data: bytes) -> Decoded | None:
     return Decoded(text, encoding)
 
 
-def _damaged_utf8(data: bytes) -> Decoded | None:
+def _decode_damaged(data: bytes) -> Decoded | None:
     """Decode UTF-8 with a few invalid bytes, e.g. a log of several programs: far more valid sequences than invalid
     bytes."""
     text = data.decode("utf-8", "surrogateescape")
@@ -130,17 +130,17 @@ def _double_byte(data: bytes) -> Decoded | None:
         foreign = [char for char in text if char > "\x7f"]
         kana = sum("\u3041" <= char <= "\u30fa" for char in foreign)
         if kana >= 4 and kana >= 0.3 * len(foreign):
-            return _exactly(data, encoding)
+            return _decode_exactly(data, encoding)
     # In the other encodings both bytes are high, so characters form runs of even length.
     paired = [run for run in runs if len(run) % 2 == 0]
     leads = [lead for run in paired for lead in run[::2]]
     if sum(map(len, paired)) < 0.9 * high or sum(0xB0 <= lead <= 0xD7 for lead in leads) < 0.8 * len(leads):
         return None
     hangul = sum(0xB0 <= lead <= 0xC8 for lead in leads)
-    return _exactly(data, "euc_kr" if hangul >= 0.97 * len(leads) else "gb18030")
+    return _decode_exactly(data, "euc_kr" if hangul >= 0.97 * len(leads) else "gb18030")
 
 
-def _exactly(data: bytes, encoding: str) -> Decoded | None:
+def _decode_exactly(data: bytes, encoding: str) -> Decoded | None:
     # Some encodings have two byte sequences for one character; such a file would change.
     try:
         text = data.decode(encoding)

@@ -10,15 +10,14 @@ import os
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
-from agentcli.core.files.links import open_without_links
+from agentcli.core.files.access import open_without_links
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import spell_hidden, visible_text
-from agentcli.tools.base import Output
-from agentcli.tools.builtin import failure
+from agentcli.tools.base import Output, failure
 from agentcli.tools.files.encoding import Decoded, decode, looks_binary
-from agentcli.tools.files.file_kinds import binary_name, language_of
+from agentcli.tools.files.file_kinds import language_of
 
 MAX_LINES = 2_000
 MAX_LINE_LENGTH = 2_000
@@ -53,32 +52,27 @@ class LineRange:
         return self.first == 1 and self.last == self.total and not self.cut_lines
 
 
-def legible(text: str) -> str:
+def make_legible(text: str) -> str:
     """Make text safe for terminals and for the API, character by character."""
     if text.isascii() and text.isprintable():
         return text
     return clean_text(visible_text(text))
 
 
-def for_display(text: str) -> str:
-    """Text for `Output.display` with hidden characters spelled out. Not for the model, which copies text into edits."""
-    return spell_hidden(text)
-
-
-def text_lines(decoded: Decoded, wanted: Wanted) -> LineRange | Output:
+def select_lines(decoded: Decoded, wanted: Wanted) -> LineRange | Output:
     lines = decoded.text.split(decoded.newline if decoded.newline == "\r" else "\n")
     if lines[-1] == "":
         lines.pop()
     line_range = _line_range(lines[wanted.offset - 1 :], wanted, total=len(lines))
-    return line_range or _past_the_end(wanted, len(lines))
+    return line_range or _report_past_end(wanted, len(lines))
 
 
-def _past_the_end(wanted: Wanted, count: int) -> Output:
+def _report_past_end(wanted: Wanted, count: int) -> Output:
     text = f"{wanted.shown} has {counted(count, 'line')}; offset {wanted.offset:,} is past its end."
     return failure(text, summary="past the end")
 
 
-def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
+def format_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
     notices: list[str] = []
     is_partial = line_range.total is None or line_range.first > 1 or line_range.last < line_range.total
     if is_partial:
@@ -121,7 +115,7 @@ def _display(line_range: LineRange, wanted: Wanted) -> Json:
         "kind": "code",
         "path": wanted.shown,
         "language": language_of(wanted.path),
-        "text": for_display(text),
+        "text": spell_hidden(text),
         "start": line_range.first,
         "lines": len(line_range.lines),
     }
@@ -133,7 +127,7 @@ def _line_range(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> L
     size = cut = 0
     for line, _index in zip(lines, range(wanted.limit), strict=False):
         line = line.removesuffix("\r")
-        text = legible(line[:MAX_LINE_LENGTH])
+        text = make_legible(line[:MAX_LINE_LENGTH])
         if len(line) > MAX_LINE_LENGTH:
             # In a large file the line was truncated earlier, so its length is unknown.
             more = (
@@ -153,9 +147,9 @@ def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output
     with open(real, "rb", opener=open_without_links) as file:
         size = os.fstat(file.fileno()).st_size
         sample = file.read(1 << 16)
-        encoding = _encoding_of(sample)
+        encoding = _detect_encoding(sample)
         if encoding is None:
-            text = f"{wanted.shown} is {binary_name(sample)} ({counted(size, 'byte')}) and cannot be shown as text."
+            text = f"{wanted.shown} is a binary file ({counted(size, 'byte')}) and cannot be shown as text."
             return failure(text, summary="binary")
         if encoding.encoding.startswith(("utf-16", "utf-32")):
             name = encoding.unusual
@@ -167,15 +161,15 @@ def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output
         if stopped():
             return failure("Interrupted while looking for the line.", summary="interrupted")
         if skipped < wanted.offset - 1:
-            return _past_the_end(wanted, skipped)
+            return _report_past_end(wanted, skipped)
         errors = "replace" if encoding.encoding != "utf-8" or not encoding.invalid else "surrogateescape"
-        raw = iter(lambda: _bounded_line(file.readline, stopped), b"")
+        raw = iter(lambda: _read_bounded_line(file.readline, stopped), b"")
         lines = (line.decode(encoding.encoding, errors).rstrip("\n") for line in raw)
         line_range = _line_range(lines, wanted, total=None)
-    return shown_lines(line_range, wanted, encoding.unusual, size) if line_range else _past_the_end(wanted, skipped)
+    return format_lines(line_range, wanted, encoding.unusual, size) if line_range else _report_past_end(wanted, skipped)
 
 
-def _encoding_of(sample: bytes) -> Decoded | None:
+def _detect_encoding(sample: bytes) -> Decoded | None:
     # The sample may end inside a character; try a few bytes less.
     for cut in range(4):
         decoded = decode(sample[: len(sample) - cut])
@@ -204,7 +198,7 @@ def _skip_lines(file: BinaryIO, count: int, stopped: Callable[[], bool]) -> int:
     return skipped
 
 
-def _bounded_line(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> bytes:
+def _read_bounded_line(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> bytes:
     line = readline(MAX_LINE_LENGTH * 4)
     rest = line
     # Skip the rest of an overlong line in chunks.

@@ -9,15 +9,12 @@ import asyncio
 import hashlib
 import threading
 import weakref
-from collections import deque
 
 from agentcli.core.frozen import frozen
 
 MAX_KEPT_SIZE = 256 * 1024
 MAX_KEPT = 2 * 1024 * 1024
 """Maximum bytes of all contents."""
-MAX_RUNS = 50
-"""Maximum commands that are remembered."""
 
 
 @frozen
@@ -28,15 +25,6 @@ class Seen:
     """Whether the model saw the complete file."""
 
 
-@frozen
-class CommandRun:
-    """A foreground shell command of the model; times in nanoseconds since the epoch."""
-
-    command: str
-    began: int
-    ended: int
-
-
 class ReadCache:
     """One per conversation, owned by the engine. Keys are resolved absolute paths."""
 
@@ -45,7 +33,6 @@ class ReadCache:
         self._kept: dict[str, bytes] = {}
         self._kept_size = 0
         self._news: set[str] = set()
-        self.runs: deque[CommandRun] = deque(maxlen=MAX_RUNS)
         # Previews run in threads and record contents too.
         self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()

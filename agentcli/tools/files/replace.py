@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 
-from agentcli.core.files.links import open_below, open_folder
+from agentcli.core.files.access import open_below, open_folder
 from agentcli.core.frozen import frozen
 from agentcli.tools.files.read_cache import digest_of
 

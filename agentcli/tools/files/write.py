@@ -6,9 +6,9 @@ import re
 
 from agentcli.core.messages import Json
 from agentcli.core.text.format import counted
-from agentcli.tools.builtin import object_schema
+from agentcli.tools.base import object_schema
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
-from agentcli.tools.files.edit_apply import merged
+from agentcli.tools.files.edit_apply import merge_spelling
 from agentcli.tools.files.encoding import Decoded
 
 _MAX_COMPARED_SIZE = 1 << 20
@@ -34,17 +34,17 @@ class Write(ChangingTool):
 def written(present: Present, content: str) -> PlannedChange:
     old = present.decoded
     if old is None:
-        return PlannedChange(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
-    content = _with_line_ends(old, content)
+        return PlannedChange(_encode_utf8(content), content, f"Created {present.shown} ({_count_lines(content)}).")
+    content = _keep_line_ends(old, content)
     data = old.encode(content)
     if data is not None:
-        return PlannedChange(data, content, f"Replaced {present.shown} ({_lines(content)}).")
+        return PlannedChange(data, content, f"Replaced {present.shown} ({_count_lines(content)}).")
     name = old.unusual or "UTF-8"
     note = f"It was {name} and is UTF-8 now, because the new text has characters that {name} lacks."
-    return PlannedChange(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
+    return PlannedChange(_encode_utf8(content), content, f"Replaced {present.shown} ({_count_lines(content)}). {note}")
 
 
-def _with_line_ends(old: Decoded, content: str) -> str:
+def _keep_line_ends(old: Decoded, content: str) -> str:
     """Keep the file's line endings: Read does not show them, so the model cannot know them."""
     plain = content.replace("\r\n", "\n")
     if old.newline is not None:
@@ -56,14 +56,14 @@ def _with_line_ends(old: Decoded, content: str) -> str:
     # Mixed: an unchanged line keeps its ending, a new one gets the most frequent.
     usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"
     units = re.findall(r"\r\n|.", old.text, re.DOTALL)
-    return merged(units, old.text.replace("\r\n", "\n"), plain, usual)
+    return merge_spelling(units, old.text.replace("\r\n", "\n"), plain, usual)
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     # UTF-8 cannot encode a lone surrogate.
     return text.encode("utf-8", errors="replace")
 
 
-def _lines(text: str) -> str:
+def _count_lines(text: str) -> str:
     count = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
     return counted(count, "line")

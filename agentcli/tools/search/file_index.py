@@ -17,10 +17,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, islice
 
-from agentcli.core.abort import AbortController
-from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.aio import AbortController, cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
-from agentcli.core.text.fuzzy import folded, fuzzy_match, is_case_sensitive
+from agentcli.core.text.fuzzy import fold_case, fuzzy_match, is_case_sensitive
 from agentcli.tools.base import ToolContext
 from agentcli.tools.search.ripgrep import list_files
 
@@ -147,7 +146,7 @@ class PathSearch:
     def _search(self, chunk: str) -> None:
         """Find the paths of a chunk that contain the letters of the query in order."""
         compared = (
-            chunk if self._exact else chunk.lower() if chunk.isascii() else "\n".join(map(folded, chunk.split("\n")))
+            chunk if self._exact else chunk.lower() if chunk.isascii() else "\n".join(map(fold_case, chunk.split("\n")))
         )
         if not all(char in compared for char in self.query):
             return
@@ -205,10 +204,6 @@ class FileIndex:
 
     def __len__(self) -> int:
         return len(self._index)
-
-    def search(self, query: str, limit: int = 50) -> list[Match]:
-        """The best matches of all listed paths."""
-        return self.look(query, limit).matches
 
     def look(self, query: str, limit: int, seconds: float | None = None) -> FoundPaths:
         """The best matches found within `seconds`. Repeating the same query continues its search."""

@@ -7,25 +7,25 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import (
+from agentcli.core.text.patterns import lazy_pattern
+from agentcli.core.text.plaintext import plain_line, spell_hidden, visible_text
+from agentcli.tools.base import (
     MAX_PATH_LENGTH,
     BuiltinTool,
+    Output,
+    ToolContext,
+    ToolRun,
     absolute_path,
     failure,
     is_encodable,
     object_schema,
-    shown_path,
+    show_path,
 )
-from agentcli.tools.files.numbered_lines import for_display
-from agentcli.tools.search.ripgrep import TIME_LIMIT, RipgrepResult, ignored_note, search
+from agentcli.tools.search.ripgrep import TIME_LIMIT, RipgrepResult, describe_ignored, search
 
 DEFAULT_LIMIT = 250
 _MAX_LINES = 20_000
@@ -35,6 +35,8 @@ _MAX_ROWS = 500
 _MAX_LINE_LENGTH = 500
 _COUNT = {"type": "integer", "minimum": 0}
 _GLOB_TYPE = "agentcliglob"
+_GLOB = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^\s,])+")
+"""One of several globs, divided by blanks or commas that are in no braces or brackets."""
 _BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
 _NUMBERED = lazy_pattern(r"(\d+)([:-])(.*)", re.DOTALL)
 """Line number, whether the line matches, and its text."""
@@ -81,7 +83,7 @@ class Grep(BuiltinTool):
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         path = absolute_path(input.get("path") or ".", context)
         if not await in_thread(os.path.exists, path):
-            yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
+            yield failure(f"{show_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
         limit, offset = input.get("head_limit", DEFAULT_LIMIT) or _MAX_LINES, input.get("offset", 0)
         enough = min(limit + offset, _MAX_LINES)
@@ -93,9 +95,9 @@ class Grep(BuiltinTool):
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
         elif found.error and not found.lines and not _unreadable(found):
-            yield failure(_explained(found.error))
+            yield failure(_explain_error(found.error))
         else:
-            yield await in_thread(_shown, found, limit, offset, input, context, path)
+            yield await in_thread(_format, found, limit, offset, input, context, path)
 
 
 @frozen
@@ -131,7 +133,7 @@ def _arguments(input: Json, path: str) -> list[str]:
     elif "\\n" in input["pattern"] or "\n" in input["pattern"]:
         # Otherwise a line break never matches.
         arguments.append("--multiline")
-    arguments += _which_files(split_globs(input.get("glob", "")), input.get("type"))
+    arguments += _which_files(_GLOB.findall(input.get("glob", "")), input.get("type"))
     return [*arguments, f"--regexp={input['pattern']}", "--", path]
 
 
@@ -144,22 +146,7 @@ def _which_files(globs: Sequence[str], kind: str | None) -> list[str]:
     return arguments + [f"--glob={glob}" for glob in globs if glob not in names]
 
 
-def split_globs(text: str) -> list[str]:
-    """Split several globs at blanks or commas, but not inside braces or brackets."""
-    globs: list[str] = []
-    depth = 0
-    current = ""
-    for char in text:
-        depth += (char in "{[") - (char in "}]")
-        if depth <= 0 and (char.isspace() or char == ","):
-            globs.append(current)
-            current = ""
-        else:
-            current += char
-    return [glob for glob in (*globs, current) if glob]
-
-
-def _explained(error: str) -> str:
+def _explain_error(error: str) -> str:
     """Ripgrep's error for an invalid expression, shortened, with a hint."""
     said = re.search(r"regex parse error:.*?error: [^\n]+", error, re.DOTALL)
     if said is None:
@@ -170,7 +157,7 @@ def _explained(error: str) -> str:
     return visible_text(f"{text}\n{hint}")
 
 
-def _visible(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Line]:
+def _drop_hidden(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Line]:
     """The lines without those of hidden files. Blocking: resolves links on disk."""
     base = str(context.root).rstrip("/") + "/"
     hidden: dict[bytes, bool] = {}
@@ -200,14 +187,14 @@ def _visible(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Lin
         else:
             number, mark, text = numbered.groups()
             lines.append(_Line(path, text, int(number), mark == ":"))
-    return _without_idle_marks(lines)
+    return _drop_idle_marks(lines)
 
 
 def _in_a_line(path: str) -> str:
     return visible_text(path).replace("\n", "\u240a")
 
 
-def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
+def _drop_idle_marks(lines: list[_Line]) -> list[_Line]:
     """Remove separators next to hidden places."""
     kept: list[_Line] = []
     for line in lines:
@@ -226,12 +213,12 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
     return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: RipgrepResult, limit: int, offset: int, input: Json, context: ToolContext, path: str) -> Output:
+def _format(found: RipgrepResult, limit: int, offset: int, input: Json, context: ToolContext, path: str) -> Output:
     """Format the result. `path`: the searched path. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
-    place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
+    place = _in_a_line(context.launcher.inside(path) if in_folder else show_path(path, context))
     named = in_folder or mode != "content"
-    every = _visible(found, mode, context)
+    every = _drop_hidden(found, mode, context)
     rows: list[_Line] = []
     texts: list[str] = []
     size = 0
@@ -249,7 +236,7 @@ def _shown(found: RipgrepResult, limit: int, offset: int, input: Json, context: 
         notes.insert(0, f"Total: {summary}")
     notes += [] if rows and not named else [f"[Searched {place}.]"]
     if not rows:
-        nothing = f"No matches.{ignored_note(path)}"
+        nothing = f"No matches.{describe_ignored(path)}"
         texts = [f"No matches past offset {offset}." if offset and every else nothing]
         summary = "no matches"
     head = [f"{place}:"] if rows and not named else []
@@ -259,7 +246,7 @@ def _shown(found: RipgrepResult, limit: int, offset: int, input: Json, context: 
         display={
             "kind": "matches",
             "mode": mode,
-            "text": for_display("\n".join(texts)),
+            "text": spell_hidden("\n".join(texts)),
             "rows": [_row(line, mode) for line in rows[:_MAX_ROWS]],
         },
         structured={"mode": mode, "lines": texts if rows else []},
@@ -267,12 +254,12 @@ def _shown(found: RipgrepResult, limit: int, offset: int, input: Json, context: 
 
 
 def _row(line: _Line, mode: str) -> Json:
-    path = for_display(line.path)
+    path = spell_hidden(line.path)
     if mode == "files_with_matches":
         return {"path": path}
     if mode == "count":
         return {"path": path, "count": int(line.text) if line.text.isdigit() else 0}
-    return {"path": path, "line": line.number, "text": for_display(line.text), "match": line.is_match}
+    return {"path": path, "line": line.number, "text": spell_hidden(line.text), "match": line.is_match}
 
 
 def _notes(more: int, following: int, found: RipgrepResult, mode: str) -> list[str]:

@@ -16,7 +16,7 @@ from agentcli.core.messages import Json
 from agentcli.core.processes.child import exit_text
 from agentcli.core.processes.orphan_processes import Watch, end_marked, new_mark
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
+from agentcli.tools.shell.running_command import ShellCommand, describe_refused_hosts
 
 MAX_RUNNING = 20
 _MAX_KEPT = 40
@@ -81,7 +81,7 @@ class Shell:
         if self.status != "killed" and self.command.stopped_for:
             ended = f"{ended}. {self.command.stopped_for}"
         if hosts := self.command.refused_hosts:
-            ended = f"{ended}; {refused_hosts_note(hosts)}"
+            ended = f"{ended}; {describe_refused_hosts(hosts)}"
         return "; ".join((ended, *(f"Sandbox: {finding.text}" for finding in self.command.findings)))
 
     @property

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.core.abort import AbortReason, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortReason, AbortSignal, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.processes.child import GRACE, SHUTDOWN_GRACE, exit_text
-from agentcli.core.text.plaintext import has_control_characters, plain_line, shown_command
+from agentcli.core.text.plaintext import has_control_characters, plain_line, show_command
 from agentcli.core.text.terminal_colours import ColourSpan, moved
-from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
-from agentcli.tools.files.read_cache import CommandRun
+from agentcli.tools.base import (
+    BuiltinTool,
+    Output,
+    Progress,
+    ToolContext,
+    ToolRun,
+    failure,
+    is_encodable,
+    object_schema,
+    os_failure,
+)
 from agentcli.tools.shell.background import MAX_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, private_hosts_note, refused_hosts_note
+from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, describe_refused_hosts, private_hosts_note
 
 DEFAULT_TIMEOUT_MS = 120_000
 MAX_TIMEOUT_MS = 600_000
@@ -82,7 +88,7 @@ class Bash(BuiltinTool):
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
         """For a permission question: the complete command, never shortened."""
-        shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
+        shown = {"kind": "command", "command": show_command(input["command"]), "folder": str(context.cwd)}
         return {**shown, "description": plain_line(str(input.get("description") or ""))}
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
@@ -100,10 +106,9 @@ class Bash(BuiltinTool):
             return
         shells, wants_background = context.shells, bool(input.get("run_in_background"))
         if wants_background and (shells is None or shells.full):
-            yield failure(_background_refusal(shells), summary="no background")
+            yield failure(_refuse_background(shells), summary="no background")
             return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
-        began = time.time_ns()
         try:
             command = await ShellCommand.start(input["command"], context, output)
         except OSError as error:
@@ -111,19 +116,17 @@ class Bash(BuiltinTool):
             return
         if wants_background and shells is not None:
             shell = shells.add(command)
-            started = _background_output(shell, "", f"The command runs in the background as {shell.id}.")
+            started = _report_background(shell, "", f"The command runs in the background as {shell.id}.")
             # The title already has "in the background".
             yield replace(started, summary=f"as {shell.id}")
             return
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS) / 1000
-        async with aclosing(_foreground(command, context, signal, seconds)) as items:
+        async with aclosing(_run_foreground(command, context, signal, seconds)) as items:
             async for item in items:
-                if isinstance(item, Output) and not context.by_user:
-                    context.read_cache.runs.append(CommandRun(input["command"], began, time.time_ns()))
                 yield item
 
 
-async def _foreground(command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float) -> ToolRun:
+async def _run_foreground(command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float) -> ToolRun:
     """Watch a command until it ends, is stopped, or moves to the background."""
     loop = asyncio.get_running_loop()
     shells, deadline = context.shells, loop.time() + seconds
@@ -148,7 +151,7 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
             shell = shells.add(command)
             text = await command.output.take_unread()
             sentence = f"The command {why}; it continues in the background as {shell.id}."
-            yield _background_output(shell, text, sentence)
+            yield _report_background(shell, text, sentence)
             return
         await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
@@ -164,14 +167,14 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
             await command.aclose()
 
 
-def _background_refusal(shells: Shells | None) -> str:
+def _refuse_background(shells: Shells | None) -> str:
     if shells is None:
         return "Commands cannot run in the background here. Run it without run_in_background."
     running = ", ".join(shell.id for shell in shells.known() if shell.status == "running")
     return f"{MAX_RUNNING} commands run in the background already ({running}). End one with KillShell first."
 
 
-def _background_output(shell: Shell, text: str, sentence: str) -> Output:
+def _report_background(shell: Shell, text: str, sentence: str) -> Output:
     """The result of a command that runs in the background. `text`: its output so far."""
     text = text.strip("\n")
     sentence += " Read its output with BashOutput, stop it with KillShell; you are notified when it ends."
@@ -219,9 +222,9 @@ def _result(
                 notes.append(cause)
             new_cwd, note = _next_directory(command.folder, context)
             notes += [note] if note else []
-            wanted_hosts = _wanted_hosts(command, text, context)
+            wanted_hosts = _find_wanted_hosts(command, text, context)
             if wanted_hosts:
-                notes.append(f"{refused_hosts_note(wanted_hosts)}.")
+                notes.append(f"{describe_refused_hosts(wanted_hosts)}.")
             if private_hosts := command.private_hosts:
                 notes.append(f"{private_hosts_note(private_hosts)}.")
     if command.left_running and ending is CommandEnding.EXITED:
@@ -263,7 +266,7 @@ def _colours(spans: Iterable[ColourSpan]) -> Json:
     return {"colours": found} if found else {}
 
 
-def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:
+def _find_wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:
     """The hosts that a command could not reach; empty if it failed without network access and they are unknown."""
     if refused := command.refused_hosts:
         return refused

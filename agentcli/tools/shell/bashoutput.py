@@ -5,13 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
+from agentcli.tools.base import BuiltinTool, Output, ToolContext, ToolRun, failure, is_encodable, object_schema
 from agentcli.tools.search.ripgrep import search
 from agentcli.tools.shell.background import Shell, Shells
 from agentcli.tools.shell.output import SHOWN, HeadAndTail
@@ -49,16 +48,16 @@ class BashOutput(BuiltinTool):
         if context.agents is not None and context.agents.has_background(input["bash_id"]):
             agent = plain_line(input["bash_id"], 40)
             return f"{agent} is an agent, not a command. Its report comes in a later message; there is nothing to read."
-        return None if shell_of(input, context) else unknown(input, context.shells)
+        return None if shell_of(input, context) else describe_unknown(input, context.shells)
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         shell = shell_of(input, context)
         if shell is None:
-            yield failure(unknown(input, context.shells))
+            yield failure(describe_unknown(input, context.shells))
             return
         pattern, output = input.get("filter"), shell.command.output
         # Before consuming output: an invalid filter would lose it.
-        if pattern and (problem := (await _filtered(b"", pattern, context, signal))[1]):
+        if pattern and (problem := (await _filter(b"", pattern, context, signal))[1]):
             yield failure(visible_text(f"The filter does not work: {problem}\nNo output was taken; try again."))
             return
         # Read the state first: then later output is still shown, and the end is not reported before its output.
@@ -70,7 +69,7 @@ class BashOutput(BuiltinTool):
         if pattern and text:
             whole = text.encode("utf-8", errors="replace")
             is_cut = len(text) > SHOWN and saved is not None and saved.is_file()
-            found, _problem = await _filtered(saved if is_cut and saved else whole, pattern, context, signal)
+            found, _problem = await _filter(saved if is_cut and saved else whole, pattern, context, signal)
             lines = "Its whole output so far was filtered" if is_cut else counted(text.count("\n") + 1, "new line")
             note = f"{lines}{'' if found else '; nothing matches'}. " if is_cut or not found else ""
             text = found
@@ -94,7 +93,7 @@ def shell_of(input: Json, context: ToolContext) -> Shell | None:
     return context.shells.get(input["bash_id"]) if context.shells is not None else None
 
 
-def unknown(input: Json, shells: Shells | None) -> str:
+def describe_unknown(input: Json, shells: Shells | None) -> str:
     for shell in shells.earlier if shells is not None else ():
         if shell.id == input["bash_id"]:
             return f"{shell.id} ran before this session was resumed: {shell.ended}. Its output is gone."
@@ -103,7 +102,7 @@ def unknown(input: Json, shells: Shells | None) -> str:
     return f"There is no background command {plain_line(input['bash_id'], 40)!r} in this session. {there}"
 
 
-async def _filtered(source: bytes | Path, pattern: str, context: ToolContext, signal: AbortSignal) -> tuple[str, str]:
+async def _filter(source: bytes | Path, pattern: str, context: ToolContext, signal: AbortSignal) -> tuple[str, str]:
     """The matching lines of a text or a file, and the reason why the filter does not work. With ripgrep, whose
     expressions cannot run forever."""
     with tempfile.TemporaryFile() if isinstance(source, bytes) else source.open("rb") as file:
@@ -131,7 +130,7 @@ class KillShell(BuiltinTool):
         return ()
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        return None if _agent(input, context) or shell_of(input, context) else unknown(input, context.shells)
+        return None if _agent(input, context) or shell_of(input, context) else describe_unknown(input, context.shells)
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         if (agent := _agent(input, context)) and context.agents is not None:
@@ -140,7 +139,7 @@ class KillShell(BuiltinTool):
             return
         shell = shell_of(input, context)
         if shell is None or context.shells is None:
-            yield failure(unknown(input, context.shells))
+            yield failure(describe_unknown(input, context.shells))
             return
         command = plain_line(shell.command.text)
         shell.is_reported = True

@@ -191,7 +191,7 @@ class HeadAndTail:
         left_out = self.characters - _HALF - len(tail)
         return self._head, f"\n\n[… {counted(left_out, 'character')} left out{where} …]\n\n", tail
 
-    def placed(self, spans: Sequence[ColourSpan], where: str) -> list[ColourSpan]:
+    def place(self, spans: Sequence[ColourSpan], where: str) -> list[ColourSpan]:
         """Spans of everything that was added, by their places in `text(where)`."""
         head, note, tail = self._parts(where)
         before = len(head) + len(note)
@@ -312,7 +312,7 @@ class CollectedOutput:
 
     def colours(self) -> list[ColourSpan]:
         """Colours of `text()`. Call after `finish`."""
-        return [] if self._is_binary else self._whole.placed(self._spans, self._where())
+        return [] if self._is_binary else self._whole.place(self._spans, self._where())
 
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""

@@ -231,7 +231,7 @@ def private_hosts_note(hosts: Sequence[str]) -> str:
     )
 
 
-def refused_hosts_note(hosts: Sequence[str]) -> str:
+def describe_refused_hosts(hosts: Sequence[str]) -> str:
     """For the model: hosts that the sandbox refused, and the rule that would allow the first."""
     named = [plain_line(host, 200) for host in hosts[:_MAX_HOSTS]]
     return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"

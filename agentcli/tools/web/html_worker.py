@@ -92,7 +92,7 @@ class _Converter(MarkdownConverter):
 
     def convert_a(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         inner = text.strip()
-        href = absolute(self.base, str(element.get("href") or ""))
+        href = resolve_link(self.base, str(element.get("href") or ""))
         if not href and inner in _PERMALINKS:
             return ""
         if not href or not inner or "_noformat" in parent_tags:
@@ -134,14 +134,14 @@ def to_markdown(source: str, base: str = "") -> dict[str, str]:
     """The page's `title` and `markdown`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        title, markdown, noisy = _converted(source, base, with_noise=False)
+        title, markdown, noisy = _convert(source, base, with_noise=False)
         if noisy and len(markdown) < _SCANT:
-            _title, whole, _noisy = _converted(source, base, with_noise=True)
+            _title, whole, _noisy = _convert(source, base, with_noise=True)
             markdown = whole if len(whole) > 2 * len(markdown) else markdown
     return {"title": title, "markdown": markdown[:_MAX_WRITTEN]}
 
 
-def _converted(source: str, base: str, *, with_noise: bool) -> tuple[str, str, bool]:
+def _convert(source: str, base: str, *, with_noise: bool) -> tuple[str, str, bool]:
     """The title, the Markdown, and whether navigation was left out."""
     source = _DROPPED.sub("", source)[:MAX_SOURCE]
     if not re.search("</title", source, re.IGNORECASE):
@@ -149,7 +149,7 @@ def _converted(source: str, base: str, *, with_noise: bool) -> tuple[str, str, b
     soup = _Soup(source, "html.parser")
     title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
     if (named := soup.find("base", href=True)) is not None:
-        base = absolute(base, str(named["href"])) or base
+        base = resolve_link(base, str(named["href"])) or base
     noise = [] if with_noise else soup.find_all(_is_noise)
     for element in (*soup.find_all(_is_left_out), *noise):
         element.decompose()
@@ -185,7 +185,7 @@ def _flatten_layout(table: Tag) -> None:
             part.name = "div"
 
 
-def absolute(base: str, href: str) -> str:
+def resolve_link(base: str, href: str) -> str:
     """The absolute URL of a link; empty if it cannot be fetched or stays within the page."""
     href = href.strip()
     if not href or href.startswith("#") or len(href) > 2000:

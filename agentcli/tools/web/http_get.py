@@ -103,7 +103,7 @@ class Fetcher:
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
                 return answer
-            target = _joined(address, answer.url)
+            target = _resolve_redirect(address, answer.url)
             if isinstance(target, str):
                 shown = plain_line(answer.url)
                 return FetchProblem(
@@ -168,14 +168,14 @@ class Fetcher:
                 stack.push_async_callback(response.aclose)
                 return await _read(address, response)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ImportError, ValueError) as error:
-            return _problem(error, address, route)
+            return _describe_problem(error, address, route)
 
     async def _context(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> ssl.SSLContext:
         """The TLS context. Loading certificates takes 25 ms, so only for TLS, in a thread, once."""
         if address.scheme == "http" and not (isinstance(route, str) and route.startswith("https:")):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self._verify is None:
-            self._verify = await asyncio.to_thread(_certificates, environ.get("SSL_CERT_FILE"))
+            self._verify = await asyncio.to_thread(_load_certificates, environ.get("SSL_CERT_FILE"))
         return self._verify
 
 
@@ -188,7 +188,7 @@ def is_same_place(before: WebAddress, after: WebAddress) -> bool:
     return (before.scheme, before.port, after.scheme, after.port) == ("http", 80, "https", 443)
 
 
-def _joined(address: WebAddress, location: str) -> WebAddress | str:
+def _resolve_redirect(address: WebAddress, location: str) -> WebAddress | str:
     try:
         return parse_web_address(urljoin(address.text, location))
     except ValueError:
@@ -232,7 +232,7 @@ def _request(client: httpx2.AsyncClient, address: WebAddress, route: _Route) -> 
     )
 
 
-def _certificates(cafile: str | None) -> ssl.SSLContext:
+def _load_certificates(cafile: str | None) -> ssl.SSLContext:
     import httpx2
 
     return ssl.create_default_context(cafile=cafile) if cafile else httpx2.create_ssl_context(trust_env=False)
@@ -260,7 +260,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
     )
 
 
-def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProblem:
+def _describe_problem(error: Exception, address: WebAddress, route: _Route) -> FetchProblem:
     import httpx2
 
     causes = [error]

@@ -12,20 +12,17 @@ import asyncio
 import codecs
 import contextlib
 import re
-from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, AbortSignal, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.base import BuiltinTool, Output, Progress, ToolContext, ToolRun, failure, object_schema
 from agentcli.tools.files.file_kinds import image_media_type, is_pdf
 from agentcli.tools.worker import run_worker
 
@@ -149,8 +146,8 @@ def _looks_like_text(body: bytes) -> bool:
 
 FETCH_SECONDS = 30.0
 CACHE_SECONDS = 15 * 60.0
-MAX_CACHED = 32
-MAX_CACHED_CHARACTERS = 2_000_000
+MAX_CACHED = 20
+"""Pages, each of at most `MAX_CHARACTERS`."""
 MAX_DIRECT = 30_000
 """Maximum characters of a page that go into the conversation if no small model reads it."""
 SYSTEM = (
@@ -191,7 +188,7 @@ class WebFetch(BuiltinTool):
     def __init__(self, fetcher: Fetcher | None = None, clock: Clock | None = None) -> None:
         self._fetcher = fetcher
         self._clock = clock or SystemClock()
-        self._cache: OrderedDict[str, tuple[float, _Read]] = OrderedDict()
+        self._cache: dict[str, tuple[float, _Read]] = {}
 
     def title(self, input: Json) -> str:
         return plain_line(f"Fetch {input.get('url', '')}")
@@ -217,7 +214,7 @@ class WebFetch(BuiltinTool):
         if isinstance(address, str):
             yield failure(address)
             return
-        page = self._cached(address.text)
+        page = self._find_cached(address.text)
         if page is None:
             yield Progress(f"Fetching {address.host}")
             fetched = await self._fetch(address, context, signal)
@@ -226,7 +223,7 @@ class WebFetch(BuiltinTool):
                 return
             page = fetched
         yield Progress(f"Reading {counted(len(page.text), 'character')} of {address.host}")
-        yield await _answered(page, input["prompt"], context, signal)
+        yield await _answer(page, input["prompt"], context, signal)
 
     async def _fetch(self, address: WebAddress, context: ToolContext, signal: AbortSignal) -> _Read | Output:
         from agentcli.tools.web.http_get import Fetcher, FetchProblem, Moved
@@ -260,7 +257,7 @@ class WebFetch(BuiltinTool):
             return failure(_STOPPED, "stopped")
         status = f"HTTP {page.status} {page.reason}".strip()
         if not 200 <= page.status < 300:
-            return _refused(page, status, content.text if isinstance(content, PageText) else "")
+            return _report_refusal(page, status, content.text if isinstance(content, PageText) else "")
         if isinstance(content, Binary):
             size = byte_size(page.length or len(page.body)) if page.complete or page.length else "more than 5 MB"
             return failure(
@@ -276,22 +273,15 @@ class WebFetch(BuiltinTool):
         self._keep(address.text, read)
         return read
 
-    def _cached(self, url: str) -> _Read | None:
+    def _find_cached(self, url: str) -> _Read | None:
         until, page = self._cache.get(url, (0.0, None))
-        if page is None or self._clock.monotonic() >= until:
-            self._cache.pop(url, None)
-            return None
-        self._cache.move_to_end(url)
-        return page
+        return page if self._clock.monotonic() < until else None
 
     def _keep(self, url: str, page: _Read) -> None:
+        self._cache.pop(url, None)
         self._cache[url] = (self._clock.monotonic() + CACHE_SECONDS, page)
-        self._cache.move_to_end(url)
-        while (
-            len(self._cache) > MAX_CACHED
-            or sum(len(kept.text) for _until, kept in self._cache.values()) > MAX_CACHED_CHARACTERS
-        ):
-            self._cache.popitem(last=False)
+        if len(self._cache) > MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
 
 
 def _address(input: Json) -> WebAddress | str:
@@ -301,7 +291,7 @@ def _address(input: Json) -> WebAddress | str:
     return parse_web_address(str(input.get("url", "")))
 
 
-async def _answered(page: _Read, prompt: str, context: ToolContext, signal: AbortSignal) -> Output:
+async def _answer(page: _Read, prompt: str, context: ToolContext, signal: AbortSignal) -> Output:
     """The small model's answer; the page itself if it gives none."""
     if not page.text:
         return failure(f"{page.url} has no text. It may need a browser that runs scripts.", "empty page")
@@ -311,13 +301,13 @@ async def _answered(page: _Read, prompt: str, context: ToolContext, signal: Abor
         if signal.aborted:
             return failure(_STOPPED, "stopped")
         if reply.text.strip():
-            return _output(page, reply.text.strip(), page.note)
+            return _make_output(page, reply.text.strip(), page.note)
         problem = f"The page could not be summarised ({reply.error or 'no answer'}); its text follows. "
     text = page.text[:MAX_DIRECT]
     note = page.note
     if len(page.text) > MAX_DIRECT:
         note = f"Only the first {MAX_DIRECT:,} of {len(page.text):,} characters are shown. {page.note}"
-    return _output(page, text, problem + note)
+    return _make_output(page, text, problem + note)
 
 
 def _question(page: _Read, prompt: str) -> str:
@@ -330,7 +320,7 @@ def _question(page: _Read, prompt: str) -> str:
     )
 
 
-def _output(page: _Read, text: str, note: str) -> Output:
+def _make_output(page: _Read, text: str, note: str) -> Output:
     heading = f"{page.title} – {page.url}" if page.title else page.url
     content = f"[{heading} {_UNTRUSTED}]\n\n{text}" + (f"\n\n[{note.strip()}]" if note.strip() else "")
     return Output(
@@ -341,7 +331,7 @@ def _output(page: _Read, text: str, note: str) -> Output:
     )
 
 
-def _refused(page: FetchedPage, status: str, text: str) -> Output:
+def _report_refusal(page: FetchedPage, status: str, text: str) -> Output:
     hint = " The tool does not log in anywhere." if page.status in (401, 403, 407) else ""
     shown = f"\n\n[{_UNTRUSTED}]\n{text[:1000]}" if text else ""
     return failure(f"{page.url} answered {status}.{hint}{shown}", status)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.text.format import counted, elapsed, money, token_count
-from agentcli.tui.agents import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
-from agentcli.tui.blocks.base import Block, BlockLine, gap
-from agentcli.tui.blocks.rows import MAX_ROWS, beside, decoration, gutter, shortened, size
-from agentcli.tui.blocks.wrap import Run
+from agentcli.core.text.format import counted, format_elapsed, money, token_count
+from agentcli.tui.blocks.base import Block, BlockLine, Run, gap
+from agentcli.tui.blocks.rows import MAX_ROWS, beside, decoration, gutter, shorten, size
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem
+from agentcli.tui.progress import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.theme.palette import Palette
 
 _MIN_TITLE = 12
 """Minimum number of cells for a title, reserved before the details behind it."""
-
-
-@dataclass(slots=True)
-class _Child:
-    """A block of the agent's transcript, and its lines at the last width."""
-
-    block: Block
-    item: Item
-    lines: list[BlockLine] | None = None
-    look: object = None
 
 
 class AgentBlock(Block):
@@ -39,7 +28,8 @@ class AgentBlock(Block):
         self._seconds = 0
         self._shown: object = None
         """Values shown by the last layout that can change while the agent runs."""
-        self._children: dict[str, _Child] = {}
+        self._children: dict[str, Block] = {}
+        """Blocks of the agent's transcript by the id of their item."""
 
     @property
     def progress(self) -> AgentProgress:
@@ -52,11 +42,8 @@ class AgentBlock(Block):
         progress = self.progress
         if progress.is_running and progress.began:
             self._seconds = int(progress.elapsed(now))
-        changed = False
-        for child in self._children.values():
-            if child.block.tick(now):
-                child.lines, changed = None, True
-        return changed or self._state() != self._shown
+        changed = [child.tick(now) for child in self._children.values()]
+        return any(changed) or self._state() != self._shown
 
     @property
     def source(self) -> str:
@@ -87,9 +74,9 @@ class AgentBlock(Block):
         if progress.background and progress.is_running:
             facts.append("background")
         seconds = self._seconds if progress.is_running else progress.seconds
-        facts += [elapsed(round(seconds))] if seconds >= 1 and progress.status != "waiting" else []
+        facts += [format_elapsed(round(seconds))] if seconds >= 1 and progress.status != "waiting" else []
         title = f"{name} {about}" if about else name
-        shown, after = _fitted(title, facts, width - cell_len(mark), cell_len(name) + _MIN_TITLE)
+        shown, after = _fit(title, facts, width - cell_len(mark), cell_len(name) + _MIN_TITLE)
         runs = [
             (mark, _mark_style(progress.status, palette)),
             (shown[: len(name)], palette.tool),
@@ -112,7 +99,7 @@ class AgentBlock(Block):
         if not text:
             return []
         before = gutter(width, _gutter_style(progress, palette))
-        shown, after = _fitted(text, facts, width - size(before), _MIN_TITLE)
+        shown, after = _fit(text, facts, width - size(before), _MIN_TITLE)
         style = palette.error if progress.status == "failed" else palette.muted
         return [decoration([*before, (shown, style), (after, palette.faint)], width)]
 
@@ -131,47 +118,44 @@ class AgentBlock(Block):
             above = item
         return lines[-MAX_ROWS:]
 
-    def _child(self, item: Item) -> _Child:
+    def _child(self, item: Item) -> Block:
         from agentcli.tui.blocks.items import make_block
 
-        child = self._children.get(item.id)
-        if child is None or type(child.item) is not type(item):
-            child = _Child(make_block(item), item)
+        block = self._children.get(item.id)
+        if block is None or type(block.item) is not type(item):
+            block = make_block(item)
             # A nested agent is expanded together with this one.
-            child.block.expanded = isinstance(item, AgentItem)
-        elif child.item is not item:
-            _update(child.block, child.item, item)
-            child.item, child.lines = item, None
-        return child
+            block.expanded = isinstance(item, AgentItem)
+        elif block.item is not item:
+            _update(block, item)
+        return block
 
-    def _lines(self, child: _Child, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
-        """Rows of one child block behind the gutter, laid out again only if the child has changed."""
-        live, look = isinstance(child.item, AgentItem), (width, palette, before[-1:])
-        if child.lines is None or child.look != look or live:
-            inner = max(1, width - size(before))
-            lines = child.block.layout(inner, palette)
-            while child.block.behind:
-                lines = child.block.layout(inner, palette)
-            child.lines, child.look = beside(lines, before), look
-        return child.lines
+    def _lines(self, block: Block, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
+        """Rows of one child block behind the gutter."""
+        inner = max(1, width - size(before))
+        lines = block.layout(inner, palette)
+        while block.behind:
+            lines = block.layout(inner, palette)
+        return beside(lines, before)
 
 
-def _fitted(text: str, facts: Sequence[str], room: int, least: int) -> tuple[str, str]:
+def _fit(text: str, facts: Sequence[str], room: int, least: int) -> tuple[str, str]:
     """Fit text and the facts behind it into one row. Drops facts from the end until `text` has `least` cells."""
     kept = list(facts)
     wanted = min(cell_len(text), max(least, room // 2))
     while kept and sum(cell_len(fact) + 3 for fact in kept) + wanted > room:
         kept.pop()
     after = "".join(f" · {fact}" for fact in kept)
-    return shortened(text, room - cell_len(after)), after
+    return shorten(text, room - cell_len(after)), after
 
 
 def _first_line(text: str) -> str:
     return next((line for line in text.split("\n") if line.strip()), "").strip().lstrip("#*-> ").rstrip(":")
 
 
-def _update(block: Block, before: Item, now: Item) -> None:
+def _update(block: Block, now: Item) -> None:
     """Replace the item of a block. If its text only grew, the beginning is not laid out again."""
+    before = block.item
     if isinstance(now, AnswerItem | ThinkingItem) and isinstance(before, AnswerItem | ThinkingItem):
         text = before.text
         if now.text.startswith(text) and replace(now, text=text) == before:

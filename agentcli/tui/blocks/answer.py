@@ -10,34 +10,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
 from rich.style import Style
 
 from agentcli.core.text.terminal_colours import ColourSpan
-from agentcli.tui.blocks.base import Block, BlockLine
+from agentcli.tui.blocks.base import Block, BlockLine, Run
 from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, is_ready, language_name, warm
 from agentcli.tui.blocks.markdown import (
     Margin,
     MarkdownDocument,
     MarkdownPiece,
     MarkdownWriter,
+    add_label,
+    add_mark,
     as_lines,
     code_lines,
-    labelled,
     load_parser,
-    marked,
 )
-from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.theme.palette import Palette
 
 _UNDECIDED = re.compile(r"[-=*_+#~`:|]*|\d{1,9}[.)]?|`{3,}[^`]*|~{3,}.*|(?:[-*+]|\d{1,9}[.)])[ \t]*\[?[ xX]?\]?")
 """Beginning of a list item, heading, rule, fence or quote without any content."""
 _TABLE_ROW = re.compile(r"[ \t>]*\|")
-_FIRST_ROW = re.compile(r"( {0,3})\|.*\|\s*")
+_LONE_ROW = re.compile(r"(\A|\n[ \t]*\n) {0,3}\|.*\|[ \t]*\n\Z")
+"""A first row at the end of the text: the next line decides whether it is one of a table."""
 _DELIMITER = re.compile(r"[ \t>]*[-:|][-:| ]*")
 _OPENED_FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
@@ -56,11 +55,10 @@ def presentable(text: str) -> str:
         # Inside code: do not show a possible closing fence as code.
         return text[:start] if line and not line.strip(" `~>") else text
     if not line:
-        return text + _delimiter_below(text)
+        return _LONE_ROW.sub(r"\1", text)
     if _UNDECIDED.fullmatch(line.lstrip(" \t>").rstrip()) or _TABLE_ROW.match(line) or _is_half_delimiter(text, start):
-        text = text[:start]
-        return text + _delimiter_below(text)
-    return text[:start] + _closed(line)
+        return _LONE_ROW.sub(r"\1", text[:start])
+    return text[:start] + _close_line(line)
 
 
 def _is_half_delimiter(text: str, start: int) -> bool:
@@ -68,16 +66,7 @@ def _is_half_delimiter(text: str, start: int) -> bool:
     return "|" in above and _DELIMITER.fullmatch(text[start:]) is not None
 
 
-def _delimiter_below(text: str) -> str:
-    """Return the delimiter line that turns a lone first row into a table; "" if there is none."""
-    above, _break, row = text.removesuffix("\n").rpartition("\n")
-    found = _FIRST_ROW.fullmatch(row)
-    if found is None or above.rpartition("\n")[2].strip():
-        return ""
-    return found[1] + "|---" * (row.replace("\\|", "").count("|") - 1) + "|\n"
-
-
-def _closed(line: str) -> str:
+def _close_line(line: str) -> str:
     line = _HALF_LINK.sub(r"\1", line)
     code, opened = "", -1
     for ticks in _TICKS.finditer(line):
@@ -116,7 +105,7 @@ _LONG = 6_000
 _LINE = 40
 """Weight of an open piece (`_LONG`) above which it is not parsed at every layout. A line weighs `_LINE` characters."""
 _SHARE = 8
-"""A long piece is parsed again when it has grown by one part in this many."""
+"""A long piece is parsed again when it has grown by one part in this many; until then the rest is not shown."""
 _HUGE = 16_000
 """Maximum weight parsed at once. A heavier piece is laid out in parts, each as a separate piece."""
 _MAX_LINE = 12_000
@@ -133,10 +122,13 @@ class Flow:
         self.references: dict[str, Any] = {} if references is None else references
         self.defined_late = False
         """Whether a link target was defined after text that might refer to it had been laid out."""
-        self._codes = _Codes(palette)
+        self._coloured: dict[tuple[str, str], list[list[Run]]] = {}
+        """Code of the open piece, which is laid out again and again."""
+        self._loading: set[str] = set()
+        self._writing_final = False
         wide = width >= 8
         self._margin = Margin([(MARK, palette.faint)] if wide else [], [("  ", Style.null())] if wide else [])
-        self._writer = MarkdownWriter(width, palette, self._codes.rows)
+        self._writer = MarkdownWriter(width, palette, self._colour)
         self._tail = ""
         """Text that is not laid out finally; inside a fence, text that is not consumed yet."""
         self._fence: _Fence | None = None
@@ -145,13 +137,13 @@ class Flow:
         """Whether the margin's first row is still unused after the kept lines."""
         self._last: MarkdownPiece | None = None
         self._apart = False
-        self._parsed = _Parsed()
+        self._parsed_weight = 0
+        """Weight of a long open piece when it was parsed; 0 for a short one."""
 
     def feed(self, text: str) -> None:
         self._tail += text
 
     def lines(self, *, done: bool) -> Sequence[BlockLine]:
-        self._codes.patient = done
         going = True
         while going:
             if self._fence is not None:
@@ -165,19 +157,27 @@ class Flow:
                 going = self._grow_blocks(done=done)
         return self._writer.lines
 
-    def take_missing(self) -> tuple[str, ...]:
-        missing, self._codes.missing = tuple(self._codes.missing), []
-        return missing
+    def _colour(self, code: str, language: str) -> list[list[Run]]:
+        """Code with colours; plain while its piece is open and its language not loaded."""
+        if self._writing_final:
+            return highlight(code, language, self.palette, self.palette.code_block)
+        if not self._is_loaded(language):
+            return [[(line, self.palette.code_block)] for line in code.split("\n")]
+        key = (language, code)
+        if key not in self._coloured:
+            if len(self._coloured) >= _MAX_KNOWN:
+                self._coloured.clear()
+            self._coloured[key] = highlight(code, language, self.palette, self.palette.code_block)
+        return self._coloured[key]
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether finished code is uncoloured only because its language was not loaded, and could be coloured now."""
-        return self._codes.stale and (self._codes.patient or all(map(is_ready, self._codes.waiting)))
-
-    @property
-    def can_be_coloured(self) -> bool:
-        """Whether uncoloured code is shown whose language has been loaded since."""
-        return any(map(is_ready, self._codes.waiting))
+    def _is_loaded(self, language: str) -> bool:
+        """Whether a language can colour code now; if not, it is being loaded from now on."""
+        if is_ready(language):
+            return True
+        if language not in self._loading:
+            self._loading.add(language)
+            Thread(target=warm, args=((language,),), name="lexers", daemon=True).start()
+        return False
 
     def _skip_blank_lines(self) -> None:
         blank = _BLANK_LINES.match(self._tail)
@@ -187,22 +187,17 @@ class Flow:
 
     def _grow_blocks(self, *, done: bool) -> bool:
         """Keep the finished pieces and show the rest. Return whether there is more to do."""
-        parsed = self._parsed
-        if not done and parsed.size and _weight(self._tail) < parsed.weight + parsed.weight // _SHARE:
-            self._show_unparsed()
+        weight, parsed = _weight(self._tail), self._parsed_weight
+        if not done and parsed and weight < parsed + parsed // _SHARE:
             return False
-        if _weight(self._tail) > _HUGE and self._take_part():
+        if weight > _HUGE and self._take_part():
             return True
         self._drop_open()
         document = MarkdownDocument(self._tail if done else presentable(self._tail), dict(self.references))
         self._learn(document, done=done)
         pieces = document.pieces
-        finished = len(pieces) if done else _finished(document)
-        self._codes.final = True
-        for piece in pieces[:finished]:
-            self._write(document, piece, self._last)
-            self._keep(piece)
-        self._codes.final = False
+        finished = len(pieces) if done else _count_finished(document)
+        self._finish(document, pieces[:finished])
         if done:
             self._tail = ""
             return False
@@ -215,9 +210,8 @@ class Flow:
             self._write(document, piece, last)
             last = piece
         weight = _weight(self._tail)
-        if weight > _LONG:
-            hidden = not pieces or pieces[-1].table
-            self._parsed = _Parsed(len(self._tail), weight, len(self._writer.lines), hidden=hidden)
+        weight = _weight(self._tail)
+        self._parsed_weight = weight if weight > _LONG else 0
         return False
 
     def _take_part(self) -> bool:
@@ -233,18 +227,14 @@ class Flow:
             return False
         self._drop_open()
         self._learn(document, done=not whole)
-        self._codes.final = True
-        for piece in pieces[: whole or 1]:
-            self._write(document, piece, self._last)
-            self._keep(piece)
-        self._codes.final = False
+        self._finish(document, pieces[: whole or 1])
         if whole:
             self._cut(document, pieces[whole].line)
             return True
         head = document.rows[:2] if pieces and pieces[0].table else []
         self._tail = "".join([row + "\n" for row in head]) + text[size:]
         self._apart = False
-        self._parsed = _Parsed()
+        self._parsed_weight = 0
         return True
 
     def _learn(self, document: MarkdownDocument, *, done: bool) -> None:
@@ -272,24 +262,23 @@ class Flow:
                 self._writer.gap(self._margin)
         self._writer.write(document, piece, self._margin)
 
+    def _finish(self, document: MarkdownDocument, pieces: Sequence[MarkdownPiece]) -> None:
+        """Write pieces that later text cannot change."""
+        self._writing_final = True
+        for piece in pieces:
+            self._write(document, piece, self._last)
+            self._keep(piece)
+        self._writing_final = False
+
     def _keep(self, piece: MarkdownPiece) -> None:
         self._kept = len(self._writer.lines)
         self._kept_fresh = self._margin.fresh
         self._last = piece
-        self._parsed = _Parsed()
+        self._parsed_weight = 0
 
     def _drop_open(self) -> None:
         del self._writer.lines[self._kept :]
         self._margin.fresh = self._kept_fresh
-
-    def _show_unparsed(self) -> None:
-        """Show the text that arrived since a long piece was parsed: plain, or not at all if that would look broken."""
-        lines, before = self._writer.lines, self._margin.rest
-        del lines[self._parsed.lines :]
-        if not self._parsed.hidden:
-            lines += wrap(
-                [(self._tail[self._parsed.size :].strip("\n"), self.palette.text)], self.width, before, before
-            )
 
     def _open_fence(self, opening: re.Match[str]) -> None:
         self._drop_open()
@@ -310,7 +299,7 @@ class Flow:
         if ended:
             self._close_fence(fence)
             return True
-        if fence.highlighter is None and self._codes.is_ready(fence.language):
+        if fence.highlighter is None and self._is_loaded(fence.language):
             fence.highlighter = Highlighter(fence.language, self.palette, self.palette.code_block)
             fence.fed, self._kept = 0, fence.start
             self._drop_open()
@@ -336,7 +325,7 @@ class Flow:
             self._write_code(fence, [*settled, *unsettled[:-1]])
         else:
             del self._writer.lines[fence.start :]
-            self._write_code(fence, self._codes.whole(code, fence.language))
+            self._write_code(fence, highlight(code, fence.language, self.palette, self.palette.code_block))
         self._fence = None
         self._keep(MarkdownPiece(0, 0, 0))
 
@@ -348,22 +337,12 @@ class Flow:
             if key not in known:
                 known[key] = lines = code_lines([runs], self.width, self.palette, self._margin.rest)
                 if is_first:
-                    lines[0] = marked(labelled(lines[0], fence.language, self.width, self.palette), fence.before)
+                    lines[0] = add_mark(add_label(lines[0], fence.language, self.width, self.palette), fence.before)
             fence.painted[key] = known[key]
             self._writer.lines += known[key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
-    """State of a long open piece: how much of the tail its lines show, and the number of lines up to its end."""
-
-    size: int = 0
-    weight: int = 0
-    lines: int = 0
-    hidden: bool = False
-
-
-def _finished(document: MarkdownDocument) -> int:
+def _count_finished(document: MarkdownDocument) -> int:
     """Number of pieces that later text cannot change. The last one is open; so is the one before it if the last began
     in the line being written, since that line may still turn out to belong to it."""
     pieces = document.pieces
@@ -410,7 +389,7 @@ class _Fence:
         self.painted: dict[tuple[bool, tuple[Run, ...]], list[BlockLine]] = {}
         """Rows of the last layout by their runs: rows that stay the same are not painted again."""
         self.fed = 0
-        self._indent = indent
+        self._indent = re.compile(rf"\A {{0,{indent}}}")
         self._end = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*").fullmatch
         self._half_end = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*").fullmatch
 
@@ -419,12 +398,12 @@ class _Fence:
         for number, line in enumerate(whole):
             if self._end(line):
                 return "\n".join([*whole[number + 1 :], last]), True
-            self.lines.append(self._shifted(line))
+            self.lines.append(self._indent.sub("", line))
         if done:
             if last.strip(" \t") and not self._end(last):
-                self.lines.append(self._shifted(last))
+                self.lines.append(self._indent.sub("", last))
             return "", True
-        self.open_line = "" if self._half_end(last) else self._shifted(last)
+        self.open_line = "" if self._half_end(last) else self._indent.sub("", last)
         return last, False
 
     def is_same_long_line(self, text: str) -> bool:
@@ -436,58 +415,6 @@ class _Fence:
         settled = highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
         self.fed = len(self.lines)
         return settled, highlighter.open_rows(self.open_line)
-
-    def _shifted(self, line: str) -> str:
-        place = columns = 0
-        while columns < self._indent and line[place : place + 1] in (" ", "\t"):
-            columns += 1 if line[place] == " " else 4 - columns % 4
-            place += 1
-        return " " * (columns - self._indent) + line[place:]
-
-
-class _Codes:
-    """Syntax colours: code is lexed as a whole when its piece is finished, and incrementally before that.
-
-    Code in a language that is not loaded stays plain until it is; only with `patient` the language is loaded at
-    once."""
-
-    def __init__(self, palette: Palette) -> None:
-        self.final = False
-        self.patient = False
-        self.missing: list[str] = []
-        self.stale = False
-        self.waiting: set[str] = set()
-        self._palette = palette
-        self._known: dict[tuple[str, str], list[list[Run]]] = {}
-
-    def is_ready(self, language: str) -> bool:
-        if is_ready(language):
-            self.waiting.discard(language)
-            return True
-        if language not in self.waiting:
-            self.waiting.add(language)
-            self.missing.append(language)
-        return False
-
-    def whole(self, code: str, language: str) -> list[list[Run]]:
-        if self.patient or self.is_ready(language):
-            return highlight(code, language, self._palette, self._palette.code_block)
-        self.stale = True
-        return self._plain(code)
-
-    def _plain(self, code: str) -> list[list[Run]]:
-        return [[(line, self._palette.code_block)] for line in code.split("\n")]
-
-    def rows(self, code: str, language: str) -> list[list[Run]]:
-        if self.final:
-            return self.whole(code, language)
-        if not self.is_ready(language):
-            return self._plain(code)
-        key = (language, code)
-        if key not in self._known:
-            rows = highlight(code, language, self._palette, self._palette.code_block)
-            self._known = {**(self._known if len(self._known) < _MAX_KNOWN else {}), key: rows}
-        return self._known[key]
 
 
 AT_ONCE = 5_000
@@ -507,19 +434,15 @@ class AnswerBlock(Block):
 
     def __init__(self, item: AnswerItem) -> None:
         super().__init__(item)
-        self._parts: list[str] | None = None
-        """The whole text in pieces if it has grown; None if `item.text` is complete."""
+        self._grown: str | None = None
+        """The whole text if it has grown; None if `item.text` is complete."""
         self._flow: Flow | None = None
-        self._new: list[str] | None = None
-        """Pieces of the text that are not laid out yet."""
-        self._was_shown = False
+        self._left = 0
+        """Number of characters at the end that are not laid out yet."""
 
     def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
-        if self._parts is None:
-            self._parts = [self.item.text]
-        self._parts.append(text)
-        self._new = self._new or []
-        self._new.append(text)
+        self._grown = self._text + text
+        self._left += len(text)
 
     def replace(self, item: Item) -> None:
         before = self._text
@@ -527,18 +450,18 @@ class AnswerBlock(Block):
         # After an interruption the item has no text: keep the shown one. At the end of an answer only blank lines
         # around it are dropped, so it need not be laid out again.
         if not self.item.text:
-            self._parts = [before]
+            self._grown = before
         elif self.item.text.strip("\n") != before.strip("\n"):
-            self._parts = None
+            self._grown = None
             self.forget()
 
     def pack(self) -> None:
-        if self.item.done and self.item.text and not self._new:
-            self._parts = None
+        if self.item.done and self.item.text and not self._left:
+            self._grown = None
         super().pack()
 
     def forget(self) -> None:
-        self._flow = self._new = None
+        self._flow, self._left = None, 0
 
     @property
     def source(self) -> str:
@@ -546,42 +469,22 @@ class AnswerBlock(Block):
 
     @property
     def _text(self) -> str:
-        if not self._parts:
-            return self.item.text
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0]
+        return self.item.text if self._grown is None else self._grown
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
-        flow = self._flow
+        flow, text = self._flow, self._text
         if flow is None or flow.width != width or flow.palette is not palette:
-            flow = self._begin(Flow(width, palette))
-        self._feed(flow)
+            flow = self._flow = Flow(width, palette)
+            flow.feed(text[: len(text) - self._left])
+        if self._left:
+            start = len(text) - self._left
+            flow.feed(text[start : start + AT_ONCE])
+            self._left = max(0, self._left - AT_ONCE)
+        self.behind = self._left > 0
         done = self.item.done and not self.behind
         lines = flow.lines(done=done)
-        if flow.is_stale or (done and flow.defined_late):
-            # Only now available: a highlighter that had to be loaded, or link targets defined after the links.
-            flow = self._begin(Flow(width, palette, flow.references))
-            lines = flow.lines(done=done)
-        missing = flow.take_missing()
-        if missing:
-            Thread(target=warm, args=(missing,), name="lexers", daemon=True).start()
+        if done and flow.defined_late:  # link targets defined after the links
+            flow = self._flow = Flow(width, palette, flow.references)
+            flow.feed(text)
+            lines = flow.lines(done=True)
         return lines
-
-    def tick(self, now: float) -> bool:
-        return self._flow is not None and self._flow.can_be_coloured
-
-    def _feed(self, flow: Flow) -> None:
-        new = "".join(self._new or ())
-        flow.feed(new[:AT_ONCE])
-        self._new = [new[AT_ONCE:]] if len(new) > AT_ONCE else None
-        self.behind = bool(self._new)
-
-    def _begin(self, flow: Flow) -> Flow:
-        """Feed a new flow. If the block was shown before, feed all of the text at once."""
-        if self._was_shown:
-            self._new = None
-        text = self._text
-        flow.feed(text[: len(text) - sum(map(len, self._new or ()))])
-        self._flow, self._was_shown = flow, True
-        return flow

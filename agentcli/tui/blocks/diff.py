@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -21,12 +22,11 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import TAB
+from agentcli.core.text.plaintext import TAB, terminal_line
 from agentcli.core.text.unified_diff import DiffLine, FileDiff, Hunk
-from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.base import BlockLine, Run, clip, wrap
 from agentcli.tui.blocks.highlight import language_of
-from agentcli.tui.blocks.rows import decoration, filled, size
-from agentcli.tui.blocks.wrap import Run, clip, wrap
+from agentcli.tui.blocks.rows import decoration, fill_row, size
 from agentcli.tui.theme.palette import Palette
 
 _CHUNK = 64
@@ -46,9 +46,7 @@ class _PaintedHunk:
         self.quiet = quiet
         self._palette = palette
         self._language = language_of(path or hunk.path) if palette.colours else ""
-        kept = [index for index, line in enumerate(self.lines) if line.sign in (" ", "+")]
-        self._chunks = [kept[start : start + _CHUNK] for start in range(0, len(kept), _CHUNK)]
-        self._chunk_of = {index: number for number, chunk in enumerate(self._chunks) for index in chunk}
+        self._kept = [index for index, line in enumerate(self.lines) if line.sign in (" ", "+")]
         self._coloured: dict[int, list[Run]] = {}
         self._words: dict[int, Spans] = {}
         self._stretch_of: dict[int, tuple[list[int], list[int]]] = {}
@@ -61,8 +59,8 @@ class _PaintedHunk:
         line, palette = self.lines[index], self._palette
         base = palette.text if self.quiet else _base_style(line.sign, palette)
         runs = [(text, self._over(base, style)) for text, style in self._colours(index) or [(line.text, Style.null())]]
-        if spans := self._changed(index):
-            return list(_marked(runs, spans, palette.added_word if line.sign == "+" else palette.removed_word))
+        if spans := self._find_changed(index):
+            return list(_mark(runs, spans, palette.added_word if line.sign == "+" else palette.removed_word))
         return runs
 
     def _over(self, base: Style, style: Style) -> Style:
@@ -71,23 +69,24 @@ class _PaintedHunk:
             return base
         return base + style
 
-    def _changed(self, index: int) -> Spans:
+    def _find_changed(self, index: int) -> Spans:
         if index in self._stretch_of and index not in self._words:
             removed, added = self._stretch_of[index]
             self._words |= {place: [] for place in (*removed, *added)}
-            for old, new in partners(self.lines, removed, added):
+            for old, new in pairs(self.lines, removed, added):
                 if old is not None and new is not None:
-                    self._words[old], self._words[new] = changed_words(self.lines[old].text, self.lines[new].text)
+                    self._words[old], self._words[new] = find_changed_words(self.lines[old].text, self.lines[new].text)
         return self._words.get(index, [])
 
     def _colours(self, index: int) -> list[Run]:
         """Code colours of a line that exists after the change; removed lines have a single colour."""
-        if not self._language or index not in self._chunk_of:
+        if not self._language or self.lines[index].sign not in (" ", "+"):
             return []
         if index not in self._coloured:
             from agentcli.tui.blocks.highlight import highlight
 
-            places = self._chunks[self._chunk_of[index]]
+            start = bisect_left(self._kept, index) // _CHUNK * _CHUNK
+            places = self._kept[start : start + _CHUNK]
             texts = [self.lines[place].text for place in places]
             rows = highlight("\n".join(texts), self._language, self._palette)
             self._coloured |= zip(places, rows if len(rows) == len(places) else [[]] * len(places), strict=True)
@@ -123,12 +122,7 @@ def stretches(lines: Sequence[DiffLine]) -> Iterator[tuple[str, list[int], list[
             yield " ", [note], []
 
 
-def partners(lines: Sequence[DiffLine], removed: Sequence[int], added: Sequence[int]) -> list[Pair]:
-    """Indexes of removed and added lines that correspond to each other."""
-    return pairs([lines[at].text for at in removed], [lines[at].text for at in added], removed, added)
-
-
-def _marked(runs: Sequence[Run], spans: Spans, word: Style) -> Iterator[Run]:
+def _mark(runs: Sequence[Run], spans: Spans, word: Style) -> Iterator[Run]:
     """Apply a style to the spans of the runs. The spans are in order."""
     start = 0
     for text, style in runs:
@@ -158,46 +152,37 @@ _MAX_CHANGED = 0.7
 """A line of which a larger share has changed counts as new: marking all of it would be useless."""
 
 
-def pairs(old: Sequence[str], new: Sequence[str], old_places: Sequence[int], new_places: Sequence[int]) -> list[Pair]:
-    """Pair corresponding lines, in order; None for a line without a partner.
+def pairs(lines: Sequence[DiffLine], removed: Sequence[int], added: Sequence[int]) -> list[Pair]:
+    """Pair the indexes of corresponding removed and added lines, in order; None for a line without a partner.
 
-    Similar lines are partners. If several pairings are possible, the one with the highest total similarity wins. The
-    unpaired lines between two pairs share rows.
+    Similar lines are partners. The unpaired lines between two pairs share rows.
     """
-    chosen = _alike(old, new)
+    chosen = _alike([lines[at].text for at in removed], [lines[at].text for at in added])
     found: list[Pair] = []
     at_old = at_new = 0
-    for left, right in [*chosen, (len(old), len(new))]:
+    for left, right in [*chosen, (len(removed), len(added))]:
         if at_old < left or at_new < right:
             # Lines that are not similar share rows where possible: half as much to scroll.
-            found += zip_longest(old_places[at_old:left], new_places[at_new:right])
-        if left < len(old):
-            found.append((old_places[left], new_places[right]))
+            found += zip_longest(removed[at_old:left], added[at_new:right])
+        if left < len(removed):
+            found.append((removed[left], added[right]))
         at_old, at_new = left + 1, right + 1
     return found
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of similar lines, in order: each old line with the first similar one after the pair before it."""
     if max(len(old), len(new), 1) > _MAX_COMPARED:
         return [(at, at) for at in range(min(len(old), len(new)))]
     words = [[Counter(_WORD.findall(text[:_MAX_COMPARED_LENGTH].strip())) for text in side] for side in (old, new)]
-    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
-    likeness = [[_likeness(one, other) for other in words[1]] for one in words[0]]
-    for left in range(len(old) - 1, -1, -1):
-        for right in range(len(new) - 1, -1, -1):
-            together = likeness[left][right] + best[left + 1][right + 1] if likeness[left][right] >= _ALIKE else 0.0
-            best[left][right] = max(together, best[left + 1][right], best[left][right + 1])
     chosen: list[tuple[int, int]] = []
-    left = right = 0
-    while left < len(old) and right < len(new):
-        value = best[left][right]
-        if likeness[left][right] >= _ALIKE and value == likeness[left][right] + best[left + 1][right + 1]:
+    first = 0
+    for left, line in enumerate(words[0]):
+        likeness = [_likeness(line, other) for other in words[1][first:]]
+        if likeness and max(likeness) >= _ALIKE:
+            right = first + likeness.index(max(likeness))
             chosen.append((left, right))
-            left, right = left + 1, right + 1
-        elif value == best[left + 1][right]:
-            left += 1
-        else:
-            right += 1
+            first = right + 1
     return chosen
 
 
@@ -206,7 +191,7 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
     return 2 * (one & other).total() / total if total else 0.0
 
 
-def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
+def find_changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     """Ranges of both lines that differ; none if the lines have little in common."""
     if len(old) > _MAX_COMPARED_LENGTH or len(new) > _MAX_COMPARED_LENGTH:
         return [], []
@@ -288,7 +273,7 @@ class _Columns:
                 continue
             before = [] if old is None else self._rows(painted, old, self._left, old=True)
             after = [] if new is None else self._rows(painted, new, right)
-            rows = _merged(before, after, self._left, right, self._palette)
+            rows = _merge(before, after, self._left, right, self._palette)
             yield new if new is not None else old or 0, rows
             if old is not None and new is not None and old != new:
                 yield old, []
@@ -309,7 +294,7 @@ class _Columns:
             first = [(line.sign, style)]
         rest = [(" " * cell_len(text), each) for text, each in first]
         rows = wrap(painted.runs(index), width, first, rest)
-        return rows if painted.quiet else [filled(row, width, base) for row in rows]
+        return rows if painted.quiet else [fill_row(row, width, base) for row in rows]
 
 
 def _digits_of(hunks: Sequence[Hunk]) -> int:
@@ -339,12 +324,12 @@ def _hunk_heading(hunk: Hunk, width: int, palette: Palette) -> BlockLine:
 def _beside_places(hunk: Hunk) -> Iterator[Pair]:
     for kind, removed, added in stretches(hunk.lines):
         if kind == "-":
-            yield from partners(hunk.lines, removed, added)
+            yield from pairs(hunk.lines, removed, added)
         else:
             yield removed[0], removed[0]
 
 
-def _merged(old: list[BlockLine], new: list[BlockLine], left: int, right: int, palette: Palette) -> list[BlockLine]:
+def _merge(old: list[BlockLine], new: list[BlockLine], left: int, right: int, palette: Palette) -> list[BlockLine]:
     bar = Segment(_BETWEEN, palette.faint)
     indent = left + len(_BETWEEN)
     lines: list[BlockLine] = []
@@ -369,6 +354,12 @@ class FileView:
     sign: str = "M"
     remarks: str = ""
     counts: tuple[int, int] = (0, 0)
+
+
+def file_view(file: FileDiff) -> FileView:
+    sign = {"added": "A", "deleted": "D", "renamed": "R", "copied": "C"}.get(file.state, "M")
+    name, remarks = terminal_line(file.path), ", ".join(terminal_line(one) for one in file.remarks())
+    return FileView(name, file, sign, remarks, (file.added, file.removed))
 
 
 def output_groups(
@@ -445,7 +436,7 @@ def page_rows(files: Sequence[FileView], width: int, palette: Palette, *, two_co
     rows = PageRows()
     column = max((size(_counts(file, palette)) for file in files), default=0)
     for file in files:
-        rows.add(DiffPlace(), [_listed(file, column, width, palette)])
+        rows.add(DiffPlace(), [_lay_out_file(file, column, width, palette)])
     left = MAX_LINES
     for number, file in enumerate(files):
         rows.add(rows.places[-1], [decoration([], width)])
@@ -501,7 +492,7 @@ def _counts(file: FileView, palette: Palette) -> list[Run]:
             (f"−{removed}", palette.error if removed else palette.faint)]  # fmt: skip
 
 
-def _listed(file: FileView, column: int, width: int, palette: Palette) -> BlockLine:
+def _lay_out_file(file: FileView, column: int, width: int, palette: Palette) -> BlockLine:
     counts = _counts(file, palette)
     runs: list[Run] = [(f"{file.sign} ", palette.accent)]
     runs += [*counts, (" " * (column - size(counts) + 2), palette.faint), (file.name, palette.text)]

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.text.plaintext import terminal_line
-from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
-from agentcli.core.text.unified_diff import FileDiff, Hunk, is_diff, parse, parse_files
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff import FileView, diff_groups, fits_side_by_side, output_groups
+from agentcli.core.text.terminal_colours import ColourSpan, check_spans
+from agentcli.core.text.unified_diff import Hunk, is_diff, parse, parse_files
+from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.blocks.highlight import language_of
-from agentcli.tui.blocks.rows import MAX_ROWS, Coloured, Rows, beside, characters, folded, head, size, tail
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.rows import MAX_ROWS, Coloured, Rows, beside, characters, fold_rows, head, size, tail
 from agentcli.tui.theme.palette import Palette
 
 _TEXT_ROWS = 6
@@ -56,11 +54,18 @@ class DisplayView:
     def rows(self, most: int) -> int:
         return MAX_ROWS if self.expanded else most
 
+    def wrap(self, runs: Sequence[Run], mark: Run | None = None) -> list[BlockLine]:
+        """Wrap behind the gutter, and behind a mark in the first row."""
+        if mark is None:
+            return wrap(runs, self.width, self.before, self.before)
+        blank = (" " * cell_len(mark[0]), mark[1])
+        return wrap(runs, self.width, [*self.before, mark], [*self.before, blank])
+
 
 def shown(display: Json, view: DisplayView) -> Rows:
     kind = display.get("kind")
     show = _KINDS.get(kind) if isinstance(kind, str) else None
-    return show(display, view) if show else _unknown(display, view)
+    return show(display, view) if show else _render_unknown(display, view)
 
 
 def _string(values: Mapping[str, Any], key: str) -> str:
@@ -94,7 +99,7 @@ def text(value: str, view: DisplayView, total: int = 0, colours: Sequence[Colour
     return head(value, view.width, view.rows(_TEXT_ROWS), style, view.before)
 
 
-def _unknown(display: Json, view: DisplayView) -> Rows:
+def _render_unknown(display: Json, view: DisplayView) -> Rows:
     if value := _string(display, "text"):
         return text(value, view)
     import json
@@ -118,38 +123,35 @@ def _code(display: Json, view: DisplayView) -> Rows:
     def numbered() -> Iterator[list[BlockLine]]:
         for place, line in enumerate(lines):
             runs = coloured[place] if place < len(coloured) else [(line, view.palette.text)]
-            number = [*view.before, (f"{first + place:>{digits}}  ", view.palette.faint)]
-            yield wrap(runs, view.width, number, [*view.before, (" " * (digits + 2), view.palette.faint)])
+            yield view.wrap(runs, (f"{first + place:>{digits}}  ", view.palette.faint))
 
-    return folded(numbered(), value.count("\n") + 1, MAX_ROWS)
+    return fold_rows(numbered(), value.count("\n") + 1, MAX_ROWS)
 
 
 def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
-    hunks = [_shortened(hunk, view) for hunk in parse(value)]
+    from agentcli.tui.blocks.diff import diff_groups, fits_side_by_side
+
+    hunks = [_shorten(hunk, view) for hunk in parse(value)]
     two_columns = fits_side_by_side(hunks, view.room)
     groups = diff_groups(hunks, view.room, view.palette, path, two_columns=two_columns)
-    found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
+    found = fold_rows(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
 
 
 def diff_output(value: str, view: DisplayView, *, with_headers: bool = False) -> Rows:
     """A diff of several files. Headers are shown as file names, and `with_headers` in full too."""
-    files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
-    views = [_file_view(file) for file in files]
+    from agentcli.tui.blocks.diff import file_view, fits_side_by_side, output_groups
+
+    files = [replace(file, hunks=[_shorten(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
+    views = [file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]
     two_columns = fits_side_by_side(hunks, view.room)
     groups = output_groups(views, view.room, view.palette, two_columns=two_columns, with_headers=with_headers)
-    found = folded(groups, value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
+    found = fold_rows(groups, value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden, opens=True)
 
 
-def _file_view(file: FileDiff) -> FileView:
-    sign = {"added": "A", "deleted": "D", "renamed": "R", "copied": "C"}.get(file.state, "M")
-    name, remarks = terminal_line(file.path), ", ".join(terminal_line(one) for one in file.remarks())
-    return FileView(name, file, sign, remarks, (file.added, file.removed))
-
-
-def _shortened(hunk: Hunk, view: DisplayView) -> Hunk:
+def _shorten(hunk: Hunk, view: DisplayView) -> Hunk:
     """Cut off the part of very long lines that could not be shown anyway."""
     most = characters(view.width, view.rows(_DIFF_ROWS))
     if all(len(line.text) <= most for line in hunk.lines):
@@ -161,25 +163,24 @@ def _matches(display: Json, view: DisplayView) -> Rows:
     entries = _entries(display, "rows")
     if not entries:
         return Rows()
-    return folded(_found(entries, view), len(entries), view.rows(_MATCH_ROWS))
+    return fold_rows(_render_entries(entries, view), len(entries), view.rows(_MATCH_ROWS))
 
 
-def _found(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLine]]:
+def _render_entries(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLine]]:
     palette, path = view.palette, None
     digits = max(len(str(_number(entry, "line"))) for entry in entries)
     for entry in entries:
         name = _string(entry, "path")
         if "text" not in entry:
             count = f"  {_number(entry, 'count')}" if "count" in entry else ""
-            yield wrap([(name, palette.muted), (count, palette.faint)], view.width, view.before, view.before)
+            yield view.wrap([(name, palette.muted), (count, palette.faint)])
             continue
-        lines = wrap([(name, palette.accent)], view.width, view.before, view.before) if name != path else []
+        lines = view.wrap([(name, palette.accent)]) if name != path else []
         path = name
-        columns: list[Run] = [(f"{_number(entry, 'line') or '':>{digits}}  ", palette.faint)]
+        number = f"{_number(entry, 'line') or '':>{digits}}  "
         style = palette.muted if entry.get("match") is False else palette.text
-        blank: list[Run] = [(" " * (digits + 2), palette.faint)]
         found = _string(entry, "text")[: characters(view.width, view.rows(_MATCH_ROWS))]
-        yield [*lines, *wrap([(found, style)], view.width, [*view.before, *columns], [*view.before, *blank])]
+        yield [*lines, *view.wrap([(found, style)], (number, palette.faint))]
 
 
 def markdown(value: str, view: DisplayView, rows: int) -> Rows:
@@ -201,7 +202,7 @@ def markdown(value: str, view: DisplayView, rows: int) -> Rows:
 def _page(display: Json, view: DisplayView) -> Rows:
     found = markdown(_string(display, "text"), view, view.rows(_PAGE_ROWS))
     title = _string(display, "title")[:300]
-    lines = wrap([(title, view.palette.text)], view.width, view.before, view.before) if title else []
+    lines = view.wrap([(title, view.palette.text)]) if title else []
     return Rows([*lines, *found.lines], found.hidden)
 
 
@@ -212,15 +213,13 @@ def _search(display: Json, view: DisplayView) -> Rows:
         for entry in entries:
             title, url = _string(entry, "title")[:300], _string(entry, "url")[:500]
             runs = [(title, palette.text), ("  " if title else "", palette.text), (url, palette.faint)]
-            yield wrap(runs, view.width, view.before, view.before)
+            yield view.wrap(runs)
 
     entries = _entries(display, "results")
-    found = folded(results(), len(entries), view.rows(_PAGE_ROWS))
+    found = fold_rows(results(), len(entries), view.rows(_PAGE_ROWS))
     if not view.expanded or not _string(display, "text"):
         return found
-    return Rows(
-        [*found.lines, *beside(wrap([], 1), view.before), *markdown(_string(display, "text"), view, MAX_ROWS).lines]
-    )
+    return Rows([*found.lines, *view.wrap([]), *markdown(_string(display, "text"), view, MAX_ROWS).lines])
 
 
 def _fetch(display: Json, view: DisplayView) -> Rows:
@@ -229,21 +228,19 @@ def _fetch(display: Json, view: DisplayView) -> Rows:
         runs.append(("\n! in your own network", view.palette.warning))
     if prompt := _string(display, "prompt"):
         runs.append((f"\n{prompt}", view.palette.muted))
-    return _all(wrap(runs, view.width, view.before, view.before), view, _TEXT_ROWS)
+    return _all(view.wrap(runs), view, _TEXT_ROWS)
 
 
 def _command(display: Json, view: DisplayView) -> Rows:
-    first: list[Run] = [*view.before, ("$ ", view.palette.faint)]
-    rest: list[Run] = [*view.before, ("  ", view.palette.faint)]
-    lines = wrap([(_string(display, "command"), view.palette.code)], view.width, first, rest)
+    lines = view.wrap([(_string(display, "command"), view.palette.code)], ("$ ", view.palette.faint))
     for key in ("description", "folder"):
         if value := _string(display, key):
-            lines += wrap([(value, view.palette.muted)], view.width, view.before, view.before)
+            lines += view.wrap([(value, view.palette.muted)])
     return _all(lines, view, _TEXT_ROWS)
 
 
 def _all(lines: list[BlockLine], view: DisplayView, rows: int) -> Rows:
-    return folded(([line] for line in lines), len(lines), view.rows(rows))
+    return fold_rows(([line] for line in lines), len(lines), view.rows(rows))
 
 
 def _todos(display: Json, view: DisplayView) -> Rows:
@@ -257,21 +254,18 @@ def _todos(display: Json, view: DisplayView) -> Rows:
         active = todo.get("status") == "in_progress"
         sign, mark, style = looks.get(str(todo.get("status")), ("○", palette.faint, palette.text))
         words = (_string(todo, "activeForm") if active else "") or _string(todo, "content")
-        first = [*view.before, (f"{sign} ", mark)]
-        lines += wrap([(words[:2_000], style)], view.width, first, [*view.before, ("  ", mark)])
+        lines += view.wrap([(words[:2_000], style)], (f"{sign} ", mark))
     return Rows(lines)
 
 
 def _questions(display: Json, view: DisplayView) -> Rows:
     palette, lines = view.palette, list[BlockLine]()
     for question in _entries(display, "questions"):
-        lines += wrap([(_string(question, "question"), palette.text)], view.width, view.before, view.before)
+        lines += view.wrap([(_string(question, "question"), palette.text)])
         for number, option in enumerate(_entries(question, "options"), 1):
             about = _string(option, "description")
             runs = [(_string(option, "label"), palette.text), (f"  {about}" if about else "", palette.muted)]
-            lines += wrap(
-                runs, view.width, [*view.before, (f"{number}. ", palette.faint)], [*view.before, ("   ", palette.faint)]
-            )
+            lines += view.wrap(runs, (f"{number}. ", palette.faint))
     return _all(lines, view, _PLAN_ROWS)
 
 
@@ -280,10 +274,10 @@ def _answers(display: Json, view: DisplayView) -> Rows:
     answers = _entries(display, "answers")
     for answer in answers:
         if len(answers) > 1:  # a single question is in the title
-            lines += wrap([(_string(answer, "question"), palette.muted)], view.width, view.before, view.before)
+            lines += view.wrap([(_string(answer, "question"), palette.muted)])
         said = _string(answer, "answer")
         runs = [(said, palette.text)] if said else [("(not answered)", palette.faint)]
-        lines += wrap(runs, view.width, [*view.before, ("→ ", palette.accent)], [*view.before, ("  ", palette.accent)])
+        lines += view.wrap(runs, ("→ ", palette.accent))
     return _all(lines, view, _PLAN_ROWS)
 
 
@@ -293,11 +287,11 @@ def _lines(display: Json, view: DisplayView) -> Rows:
     def rendered() -> Iterator[list[BlockLine]]:
         for line in lines:
             runs = [_span(span, view.palette) for span in line] if isinstance(line, list) else []
-            yield wrap(runs, view.width, view.before, view.before)
+            yield view.wrap(runs)
 
     found = display.get("lines")
     lines = found[:_MAX_LISTED] if isinstance(found, list) else []
-    return folded(rendered(), len(lines), view.rows(_PLUGIN_ROWS))
+    return fold_rows(rendered(), len(lines), view.rows(_PLUGIN_ROWS))
 
 
 def _span(span: object, palette: Palette) -> Run:
@@ -323,7 +317,7 @@ _KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "questions": _questions,
     "search": _search,
     "text": lambda display, view: text(
-        _string(display, "text"), view, _number(display, "lines"), checked_spans(display.get("colours"))
+        _string(display, "text"), view, _number(display, "lines"), check_spans(display.get("colours"))
     ),
     "todos": _todos,
 }

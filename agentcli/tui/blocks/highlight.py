@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.style import Style
 
-from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.blocks.base import Run
 from agentcli.tui.theme.palette import Palette
 
 _SAME_SUFFIX = "cmake css dart go java jsx less lua nix php r rst scss sql swift toml tsx zig"
@@ -101,35 +101,27 @@ _ALIASES = {
 }
 
 _KINDS = {
-    "Comment": "comment",
-    "Comment.Preproc": "keyword",
-    "Comment.PreprocFile": "string",
-    "Generic.Deleted": "removed",
-    "Generic.Heading": "heading",
-    "Generic.Inserted": "added",
-    "Generic.Output": "name",
-    "Generic.Prompt": "operator",
-    "Generic.Subheading": "heading",
-    "Keyword": "keyword",
-    "Keyword.Constant": "constant",
-    "Keyword.Type": "type",
-    "Literal": "string",
-    "Literal.Date": "number",
-    "Literal.Number": "number",
-    "Literal.String": "string",
-    "Literal.String.Affix": "keyword",
-    "Literal.String.Escape": "escape",
-    "Literal.String.Interpol": "escape",
-    "Name.Attribute": "attribute",
-    "Name.Builtin": "builtin",
-    "Name.Class": "type",
-    "Name.Constant": "constant",
-    "Name.Decorator": "decorator",
-    "Name.Exception": "type",
-    "Name.Function": "function",
-    "Name.Tag": "tag",
-    "Operator": "operator",
-    "Operator.Word": "keyword",
+    token: kind
+    for kind, tokens in {
+        "comment": "Comment",
+        "keyword": "Comment.Preproc Keyword Literal.String.Affix Operator.Word",
+        "string": "Comment.PreprocFile Literal Literal.String",
+        "removed": "Generic.Deleted",
+        "heading": "Generic.Heading Generic.Subheading",
+        "added": "Generic.Inserted",
+        "name": "Generic.Output",
+        "operator": "Generic.Prompt Operator",
+        "constant": "Keyword.Constant Name.Constant",
+        "type": "Keyword.Type Name.Class Name.Exception",
+        "number": "Literal.Date Literal.Number",
+        "escape": "Literal.String.Escape Literal.String.Interpol",
+        "attribute": "Name.Attribute",
+        "builtin": "Name.Builtin",
+        "decorator": "Name.Decorator",
+        "function": "Name.Function",
+        "tag": "Name.Tag",
+    }.items()
+    for token in tokens.split()
 }
 """Palette style by Pygments token. A token uses its closest ancestor in this table, or else `name`."""
 

@@ -12,26 +12,23 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.text.format import counted, elapsed
+from agentcli.core.text.format import counted, format_elapsed
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.terminal_colours import ColourSpan
-from agentcli.tui.agents import AgentItem
-from agentcli.tui.blocks.base import Block, BlockLine
+from agentcli.tui.blocks.base import Block, BlockLine, Run, wrap
 from agentcli.tui.blocks.rows import (
     MAX_ROWS,
-    LiveText,
     Rows,
     decoration,
-    filled,
+    fill_row,
     gutter,
     head,
-    joined,
+    join_rows,
     margin,
     size,
     tail,
 )
 from agentcli.tui.blocks.tool import ToolBlock
-from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import (
     AnswerItem,
     BoundaryItem,
@@ -45,6 +42,7 @@ from agentcli.tui.model import (
     ToolItem,
     WelcomeItem,
 )
+from agentcli.tui.progress import AgentItem
 from agentcli.tui.theme.palette import Palette
 
 _NOTICE_ROWS = 6
@@ -59,7 +57,7 @@ def _style(level: Level, palette: Palette) -> Style:
     return {"warning": palette.warning, "error": palette.error}.get(level, palette.info)
 
 
-def _signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
+def _lay_out_signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
     blank = margin(width)
     found = head(text.strip(), width, rows, style, blank)
     if not found.lines:
@@ -77,9 +75,9 @@ class NoticeBlock(Block):
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         style = _style(self.item.level, palette)
         rows = MAX_ROWS if self.expanded else _NOTICE_ROWS
-        found = _signed(_SIGNS.get(self.item.level, "·"), self.item.text, style, width, rows)
+        found = _lay_out_signed(_SIGNS.get(self.item.level, "·"), self.item.text, style, width, rows)
         self.foldable = self.expanded or bool(found.hidden)
-        return joined(found, width, palette, margin(width))
+        return join_rows(found, width, palette, margin(width))
 
 
 class EndBlock(Block):
@@ -88,11 +86,11 @@ class EndBlock(Block):
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         level, rows = self.item.level, MAX_ROWS if self.expanded else _ERROR_ROWS
         style = palette.faint if level == "info" else _style(level, palette)
-        parts = [_signed(_ENDS.get(level, "·"), self.item.text, style, width, rows)]
+        parts = [_lay_out_signed(_ENDS.get(level, "·"), self.item.text, style, width, rows)]
         bar = gutter(width, _style(level, palette))
         parts += [head(error, width, rows, palette.text, bar) for error in self.item.errors]
         self.foldable = self.expanded or any(part.hidden for part in parts)
-        return [line for part in parts for line in joined(part, width, palette, bar)]
+        return [line for part in parts for line in join_rows(part, width, palette, bar)]
 
     @property
     def source(self) -> str:
@@ -104,16 +102,13 @@ class BoundaryBlock(Block):
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         text = " ".join(self.item.text[:1_000].split())
-        row = wrap([(f" {text} ", palette.muted)], max(1, width))
-        room = width - cell_len(row[0].strip.text)
-        if not text:
-            return [decoration([("─" * width, palette.faint)], width)]
-        if len(row) > 1 or room < 4:
+        label = f" {text} " if text else ""
+        room = width - cell_len(label)
+        if text and room < 4:
             return wrap([(text, palette.muted)], width)
-        left = room // 2
-        first: list[Run] = [("─" * left, palette.faint)]
-        line = wrap([(f" {text} ", palette.muted), ("─" * (room - left), palette.faint)], width, first)[0]
-        return [BlockLine(line.strip, text, left + 1)]
+        left, right = "─" * (room // 2), "─" * (room - room // 2)
+        line = decoration([(left, palette.faint), (label, palette.muted), (right, palette.faint)], width)
+        return [BlockLine(line.strip, text, len(left) + 1 if text else 0)]
 
 
 class OutputBlock(Block):
@@ -141,10 +136,10 @@ class OutputBlock(Block):
 
         view = displays.DisplayView(width, palette, self.expanded, before)
         if self.item.kind == "markdown":
-            return joined(displays.markdown(self.item.text, view, MAX_ROWS), width, palette, before)
+            return join_rows(displays.markdown(self.item.text, view, MAX_ROWS), width, palette, before)
         found = displays.diff_rows(self.item.text, view, "")
         self.foldable = self.expanded or bool(found.hidden)
-        return joined(found, width, palette, before)
+        return join_rows(found, width, palette, before)
 
     def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         text = self.item.text.strip("\n")
@@ -152,15 +147,14 @@ class OutputBlock(Block):
         found = head(text, width, rows, palette.text, before, in_columns=True)
         self.foldable = self.expanded or bool(found.hidden)
         if self.expanded or not found.hidden:
-            return joined(found, width, palette, before)
+            return join_rows(found, width, palette, before)
         first = head(text, width, _OUTPUT_FIRST, palette.text, before, in_columns=True)
         last = tail(text, width, _OUTPUT_LAST, palette.text, before, in_columns=True)
         hidden = max(1, first.hidden + last.hidden - text.count("\n") - 1)
-        return [*joined(Rows(first.lines, hidden), width, palette, before), *last.lines]
+        return [*join_rows(Rows(first.lines, hidden), width, palette, before), *last.lines]
 
 
 _THINKING_ROWS = 6
-_KEPT = 1_000_000
 
 
 class ThoughtsBlock(Block):
@@ -168,52 +162,37 @@ class ThoughtsBlock(Block):
 
     def __init__(self, item: ThinkingItem) -> None:
         super().__init__(item)
-        self._grown: LiveText | None = None if _is_whole(item) else LiveText(item.text, _KEPT)
-        """Text so far; None if the item has all of it."""
+        self._grown: str | None = None
+        """The whole text if it has grown; None if `item.text` is complete."""
 
     def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
-        if self._grown is None:
-            self._grown = LiveText(self.item.text, _KEPT)
-        self._grown.add(text)
+        self._grown = self.source + text
 
     def replace(self, item: Item) -> None:
         before = self.source
         super().replace(item)
-        if _is_whole(self.item):
-            self._grown = None
-        elif self.item.text or self._grown is None:
-            # After an interruption the item has no text: keep the shown one.
-            self._grown = LiveText(self.item.text or before, _KEPT)
-
-    def forget(self) -> None:
-        if self._grown is not None:
-            self._grown.forget()
+        # After an interruption the item has no text: keep the shown one.
+        self._grown = None if self.item.text else before
 
     @property
     def source(self) -> str:
-        return self.item.text if self._grown is None else self._grown.text
+        return self.item.text if self._grown is None else self._grown
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         seconds = self.item.seconds
         self.foldable = bool(self.source.strip())
         is_open = self.expanded or seconds is None
         sign = "  " if not self.foldable else "▾ " if is_open else "▸ "
-        title = "Thinking…" if seconds is None else f"Thought for {elapsed(max(1, round(seconds)))}"
+        title = "Thinking…" if seconds is None else f"Thought for {format_elapsed(max(1, round(seconds)))}"
         lines = wrap([(title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
         return [*lines, *self._body(width, palette)] if is_open else lines
 
     def _body(self, width: int, palette: Palette) -> list[BlockLine]:
-        before, style = margin(width), palette.thinking
-        if self.item.seconds is not None or self._grown is None:
-            return joined(head(self.source.strip("\n"), width, MAX_ROWS, style, before), width, palette, before)
-        if self.expanded:
-            return self._grown.all(width, palette, style, before).lines
-        # No "… more lines above" here: the header already shows that it is in progress.
-        return self._grown.tail(width, _THINKING_ROWS, palette, style, before).lines
-
-
-def _is_whole(item: Item) -> bool:
-    return isinstance(item, ThinkingItem) and bool(item.text) and item.seconds is not None
+        before, text = margin(width), self.source.strip("\n")
+        if self.item.seconds is None and not self.expanded:
+            # No "… more lines above" here: the header already shows that it is in progress.
+            return tail(text, width, _THINKING_ROWS, palette.thinking, before).lines
+        return join_rows(head(text, width, MAX_ROWS, palette.thinking, before), width, palette, before)
 
 
 _PROMPT_ROWS = 12
@@ -229,14 +208,14 @@ class PromptBlock(Block):
         blank = [("  ", palette.user)] if mark else []
         rows = self._rows(width, palette, blank)
         self.foldable = self.expanded or bool(rows.hidden)
-        lines = joined(rows, width, palette, blank)
+        lines = join_rows(rows, width, palette, blank)
         if lines:
             start = wrap(_first_line(lines[0].text, palette), width, mark, blank)[0]
             lines = [BlockLine(start.strip, lines[0].text, lines[0].indent, lines[0].joint), *lines[1:]]
         if self.item.images and not _PICTURE.search(self.item.text[:10_000]):
             count = counted(self.item.images, "picture")
             lines.append(decoration([*(blank if lines else mark), (f"+ {count}", palette.muted)], width))
-        return [filled(line, width, palette.user) for line in lines or [decoration(mark, width)]]
+        return [fill_row(line, width, palette.user) for line in lines or [decoration(mark, width)]]
 
     def _rows(self, width: int, palette: Palette, blank: Sequence[Run]) -> Rows:
         most = MAX_ROWS if self.expanded else _PROMPT_ROWS
@@ -268,7 +247,7 @@ class WelcomeBlock(Block):
         title.append((f" {plain_line(self.item.version, 40)}", palette.muted))
         lines = wrap(title, width, blank, blank)
         for fact in self.item.lines[:_MAX_FACTS]:
-            for row in _packed(plain_line(fact, 300), width - size(blank)):
+            for row in _break_fact(plain_line(fact, 300), width - size(blank)):
                 lines += wrap([(row, palette.muted)], width, blank, blank)
         lines += [decoration([], width)] * (len(sign) - len(lines))
         signed = [_with_sign(line, part, width, palette) for line, part in zip(lines, sign, strict=False)]
@@ -279,7 +258,7 @@ class WelcomeBlock(Block):
         return "\n".join([f"agentcli {self.item.version}", *self.item.lines])
 
 
-def _packed(fact: str, room: int) -> list[str]:
+def _break_fact(fact: str, room: int) -> list[str]:
     """Break a fact of several parts between the parts, so that no row begins or ends with the dot."""
     rows: list[str] = []
     for part in fact.split(_DOT):

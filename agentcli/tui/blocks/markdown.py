@@ -19,10 +19,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.text.markdown_names import keep_name
-from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.blocks.highlight import highlight, language_name
 from agentcli.tui.blocks.markdown_table import MAX_COLUMNS, Cell, Table, table_lines
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.rows import fill_row
 from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
 
@@ -46,7 +46,7 @@ def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> lis
         style = styles[-1]
         if kind in ("text", "text_special"):
             if "://" in token.content and not links:
-                runs += linked(token.content, style, palette)
+                runs += link_text(token.content, style, palette)
             elif token.content:
                 runs.append((token.content, style))
         elif kind in ("softbreak", "hardbreak"):
@@ -77,7 +77,7 @@ def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> lis
 _MARKS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "strike"}
 
 
-def linked(text: str, style: Style, palette: Palette) -> list[Run]:
+def link_text(text: str, style: Style, palette: Palette) -> list[Run]:
     runs: list[Run] = []
     place = 0
     for found in _ADDRESS.finditer(text):
@@ -117,30 +117,22 @@ _EDGE = "▏"
 def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
     ground = palette.code_block
     edge = [*before, (_EDGE, ground + palette.faint)] if width >= 8 else before
-    lines: list[BlockLine] = []
-    for runs in rows:
-        for line in wrap(runs, width, edge, edge):
-            strip = line.strip
-            missing = width - strip.cell_length
-            if missing > 0:
-                strip = Strip([*strip, Segment(" " * missing, ground)], width)
-            lines.append(BlockLine(strip, line.text, line.indent, line.joint))
-    return lines
+    return [fill_row(line, width, ground) for runs in rows for line in wrap(runs, width, edge, edge)]
 
 
-def labelled(line: BlockLine, language: str, width: int, palette: Palette) -> BlockLine:
+def add_label(line: BlockLine, language: str, width: int, palette: Palette) -> BlockLine:
     """Add the name of the language at the right end of the first row, if there is room."""
     used = line.indent + width_of(line.text)
     cells = width_of(language)
     if not language or line.joint != "\n" or used + cells + 3 > width:
         return line
     ground = palette.code_block
-    start = line.strip.crop(0, width - cells - 1)
+    start = line.strip.adjust_cell_length(width - cells - 1, ground)
     label = [Segment(language, ground + palette.faint), Segment(" ", ground)]
     return BlockLine(Strip([*start, *label], width), line.text, line.indent, line.joint)
 
 
-def marked(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
+def add_mark(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
     """Replace the first cells of a row, for a code block that begins a list item or an answer."""
     cells = sum([width_of(text) for text, _style in mark])
     if not cells or cells > line.indent:
@@ -181,7 +173,7 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
 
 def load_parser() -> None:
     """Import markdown-it (about 50 ms) before it is needed."""
-    MarkdownDocument("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
+    render_markdown("*x*\n\n- y", 80, Palette())
 
 
 def as_lines(text: str) -> str:
@@ -208,10 +200,7 @@ class MarkdownDocument:
         self.environment: dict[str, Any] = {"references": {} if references is None else references}
         self.parser = _parser()
         self.tokens: list[Token] = []
-        if len(self.rows) == 1 and self.text[:1].isalpha():
-            self.tokens = _paragraph(self.text.strip())
-        else:
-            self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
+        self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
         self.pieces = _pieces(self.tokens)
 
     def is_apart(self, above: MarkdownPiece, below: MarkdownPiece) -> bool:
@@ -269,6 +258,8 @@ class MarkdownWriter:
         self.code = code
         self.lines: list[BlockLine] = []
         self._blank = BlockLine(Strip([], 0))
+        self._document = MarkdownDocument("")
+        self._text_style = palette.text
 
     def gap(self, margin: Margin) -> None:
         if any(text.strip() for text, _style in margin.rest):
@@ -277,14 +268,14 @@ class MarkdownWriter:
             self.lines.append(self._blank)
 
     def write(self, document: MarkdownDocument, piece: MarkdownPiece, margin: Margin) -> None:
-        tokens = document.tokens
+        self._document, tokens = document, document.tokens
         if any(token.level >= _MAX_NESTING - 2 for token in tokens[piece.start : piece.end]):
             end = next((other.line for other in document.pieces if other.line > piece.line), len(document.rows))
             self.text([("\n".join(document.rows[piece.line : end]).rstrip(), self.palette.text)], margin)
         elif piece.item:
-            _Blocks(self, document).item(piece.start, piece.end, margin, depth=0)
+            self._item(piece.start, piece.end, margin, depth=0)
         else:
-            _Blocks(self, document).container(piece.start, piece.end, margin, depth=0, loose=True)
+            self._container(piece.start, piece.end, margin, depth=0, loose=True)
 
     def text(self, runs: Sequence[Run], margin: Margin) -> None:
         before, copied = margin.take()
@@ -297,7 +288,7 @@ class MarkdownWriter:
         before, _copied = margin.take()
         language = language_name(info)
         lines = code_lines(self.code(code.removesuffix("\n"), language), self.width, self.palette, margin.rest)
-        lines[0] = marked(labelled(lines[0], language, self.width, self.palette), before)
+        lines[0] = add_mark(add_label(lines[0], language, self.width, self.palette), before)
         self.lines += lines
 
     def table(self, table: Table, margin: Margin) -> None:
@@ -317,92 +308,83 @@ class MarkdownWriter:
         (line, *_more) = wrap([("─" * room, self.palette.faint)], self.width, before, margin.rest)
         self.lines.append(BlockLine(line.strip, "---", line.indent))
 
-
-class _Blocks:
-    def __init__(self, writer: MarkdownWriter, document: MarkdownDocument) -> None:
-        self._writer = writer
-        self._document = document
-        self._tokens = document.tokens
-        self._palette = writer.palette
-        self._text = writer.palette.text
-
-    def container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
+    def _container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
         """Write sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
         place = start
         while place < end:
-            stop = _end_of(self._tokens, place)
+            stop = _end_of(self._document.tokens, place)
             if place > start and (loose or self._blank_before(place)):
-                self._writer.gap(margin)
+                self.gap(margin)
             self._block(place, stop, margin, depth)
             place = stop
 
-    def item(self, start: int, end: int, margin: Margin, *, depth: int) -> None:
-        token = self._tokens[start]
+    def _item(self, start: int, end: int, margin: Margin, *, depth: int) -> None:
+        token = self._document.tokens[start]
         if token.info:
             mark = copied = f"{token.info}{token.markup} "
         else:
             mark, copied = _BULLETS[depth % len(_BULLETS)] + " ", "- "
         blank = " " * len(mark)
-        inner = margin.inner((mark, self._palette.bullet), (blank, Style.null()), (copied, blank), self._writer.width)
-        self.container(start + 1, end - 1, inner, depth=depth + 1, loose=False)
+        inner = margin.inner((mark, self.palette.bullet), (blank, Style.null()), (copied, blank), self.width)
+        self._container(start + 1, end - 1, inner, depth=depth + 1, loose=False)
         if inner.fresh:
-            self._writer.text((), inner)
+            self.text((), inner)
 
     def _block(self, place: int, end: int, margin: Margin, depth: int) -> None:
-        token, writer, palette = self._tokens[place], self._writer, self._palette
+        token, palette = self._document.tokens[place], self.palette
         kind = token.type
         if kind == "paragraph_open":
-            runs = self._inline(place + 1, self._text)
-            writer.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
+            runs = self._inline(place + 1, self._text_style)
+            self.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
         elif kind == "heading_open":
-            writer.text(self._inline(place + 1, _heading(token.tag, palette)), margin)
+            self.text(self._inline(place + 1, _style_heading(token.tag, palette)), margin)
         elif kind in ("fence", "code_block"):
-            writer.code_block(token.content, token.info, margin)
+            self.code_block(token.content, token.info, margin)
         elif kind in ("bullet_list_open", "ordered_list_open"):
-            self.container(place + 1, end - 1, margin, depth=depth, loose=False)
+            self._container(place + 1, end - 1, margin, depth=depth, loose=False)
         elif kind == "list_item_open":
-            self.item(place, end, margin, depth=depth)
+            self._item(place, end, margin, depth=depth)
         elif kind == "blockquote_open":
             bar = ("▎ ", palette.faint)
-            inner = margin.inner(bar, bar, ("> ", "> "), writer.width)
-            around, self._text = self._text, palette.quote
-            self.container(place + 1, end - 1, inner, depth=depth, loose=True)
-            self._text = around
+            inner = margin.inner(bar, bar, ("> ", "> "), self.width)
+            around, self._text_style = self._text_style, palette.quote
+            self._container(place + 1, end - 1, inner, depth=depth, loose=True)
+            self._text_style = around
             if inner.fresh:
-                writer.text((), inner)
+                self.text((), inner)
         elif kind == "table_open":
-            writer.table(self._table(place, end), margin)
+            self.table(self._table(place, end), margin)
         elif kind == "hr":
-            writer.rule(margin)
+            self.rule(margin)
         else:  # HTML: shown as written.
-            writer.text([(token.content.rstrip("\n"), palette.muted)], margin)
+            self.text([(token.content.rstrip("\n"), palette.muted)], margin)
 
     def _table(self, start: int, end: int) -> Table:
         rows: list[list[Cell]] = []
         aligns: list[str] = []
         columns = 0
         for place in range(start, end):
-            token = self._tokens[place]
+            token = self._document.tokens[place]
             if token.type == "tr_open":
                 rows.append([])
             elif token.type == "th_open":
                 columns += 1
                 if columns <= MAX_COLUMNS:
                     aligns.append(str(token.attrs.get("style", "")).rpartition(":")[2] or "left")
-                    rows[-1].append(self._inline(place + 1, self._palette.text + self._palette.strong))
+                    rows[-1].append(self._inline(place + 1, self.palette.text + self.palette.strong))
             elif token.type == "td_open" and len(rows[-1]) < MAX_COLUMNS:
-                rows[-1].append(self._inline(place + 1, self._palette.text))
+                rows[-1].append(self._inline(place + 1, self.palette.text))
         return Table(rows[0], rows[1:], aligns, columns - len(aligns))
 
     def _inline(self, place: int, base: Style) -> list[Run]:
-        return self._document.inline(self._tokens[place], self._palette, base)
+        return self._document.inline(self._document.tokens[place], self.palette, base)
 
     def _blank_before(self, place: int) -> bool:
-        lines = self._tokens[place].map
+        lines = self._document.tokens[place].map
         return lines is not None and self._document.is_blank_before(lines[0])
 
 
-def _heading(tag: str, palette: Palette) -> Style:
+def _style_heading(tag: str, palette: Palette) -> Style:
     """Heading levels differ without colour too: underlined, bold, and bold in the text colour."""
     if tag == "h1":
         return palette.heading + Style(underline=True)
@@ -448,15 +430,6 @@ def _pieces(tokens: Sequence[Token]) -> list[MarkdownPiece]:
             pieces.append(MarkdownPiece(place, stop, _line(token), table=token.type == "table_open"))
         place = stop
     return pieces
-
-
-def _paragraph(text: str) -> list[Token]:
-    """Tokens of a single line that begins with a letter: always a paragraph, and the common case of growing text, so
-    the parser is skipped."""
-    from markdown_it.token import Token
-
-    inline = Token("inline", "", 0, content=text, level=1, map=[0, 1])
-    return [Token("paragraph_open", "p", 1, map=[0, 1]), inline, Token("paragraph_close", "p", -1)]
 
 
 def _is_too_much(content: str) -> bool:

@@ -13,8 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.text.format import counted
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.glyphs import clean, width_of
 from agentcli.tui.theme.palette import Palette
 
@@ -77,23 +76,12 @@ def _fit(natural: Sequence[int], room: int) -> list[int] | None:
     """Shrink the widest columns first, down to a common width; None if that is too narrow to read."""
     if sum(natural) <= room:
         return list(natural)
-    least = sum(min(cells, _MIN_WIDTH) for cells in natural)
-    if least > room:
-        return None
-    low, high = _MIN_WIDTH, max(natural)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(min(cells, middle) for cells in natural) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    widths = [min(cells, low) for cells in natural]
-    spare = room - sum(widths)
-    for column, cells in enumerate(natural):
-        more = min(spare, cells - widths[column], 1)
-        widths[column] += more
-        spare -= more
-    return widths
+    shared = next((most for most in range(room, _MIN_WIDTH - 1, -1) if _total(natural, most) <= room), 0)
+    return [min(cells, shared) for cells in natural] if shared else None
+
+
+def _total(natural: Sequence[int], most: int) -> int:
+    return sum(min(cells, most) for cells in natural)
 
 
 def _row(cells: Sequence[Cell], aligns: Sequence[str], widths: Sequence[int], palette: Palette) -> list[BlockLine]:

@@ -1,4 +1,5 @@
-"""Cut long text to rows, reading only the part that is shown, also of text that grows without bound.
+"""Cut long text to rows and rows to a width, reading only the part that is shown, also of text that grows without
+bound.
 
 Defines how folding counts hidden lines and how it reports them, and translates the colours of programs to the theme.
 """
@@ -16,13 +17,14 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.columns import hanging_indent
+from agentcli.core.text.columns import find_hanging_indent
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import continued_output
+from agentcli.core.text.plaintext import continue_output
 from agentcli.core.text.terminal_colours import ATTRIBUTES, ColourSpan, moved
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import Run, clip, wrap
+from agentcli.tui.blocks.base import BlockLine, Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
+
+Runs = list[Run]
 
 
 class Coloured:
@@ -50,14 +52,14 @@ class Coloured:
 
 
 def _style(look: str, palette: Palette, base: Style) -> Style:
-    attributes, colour = _translated(look)
+    attributes, colour = _translate(look)
     if not colour or not palette.colours:
         return base + attributes
     return base + attributes + Style(color=_hue(colour, palette).color)
 
 
 @lru_cache(maxsize=128)
-def _translated(look: str) -> tuple[Style, str]:
+def _translate(look: str) -> tuple[Style, str]:
     words = look.split()
     attributes = {word: True for word in ATTRIBUTES if word in words}
     return Style(**attributes), next((word for word in words if word not in ATTRIBUTES), "")  # type: ignore[arg-type]
@@ -106,7 +108,41 @@ def size(runs: Iterable[Run]) -> int:
     return sum(cell_len(text) for text, _style in runs)
 
 
-def styled(text: str, start: int, end: int, style: Style | Coloured) -> list[Run]:
+def cut(text: str, width: int) -> str:
+    """Cut one line of text with columns: an ellipsis only where the cut is inside of one."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    kept = set_cell_size(text, width - 1)
+    # If the cut is between two columns the rest is complete, so an ellipsis would be misleading.
+    return kept.rstrip() if kept.endswith("  ") else kept.rstrip() + "…"
+
+
+def cut_runs(runs: Sequence[Run], width: int) -> Runs:
+    """Cut one row, like `cut`."""
+    if size(runs) <= width:
+        return list(runs)
+    kept: Runs = []
+    room = max(0, width)
+    for text, style in runs:
+        cells = cell_len(text)
+        if cells >= room:
+            kept.append((cut(text if cells > room else text + " ", room), style))
+            break
+        kept.append((text, style))
+        room -= cells
+    return kept
+
+
+def join_runs(parts: Iterable[Runs], separator: Run) -> Runs:
+    joint: Runs = []
+    for part in parts:
+        joint += [separator, *part] if joint else part
+    return joint
+
+
+def style_text(text: str, start: int, end: int, style: Style | Coloured) -> list[Run]:
     """A part of a text as runs."""
     return style.runs(text, start, end) if isinstance(style, Coloured) else [(text[start:end], style)]
 
@@ -125,16 +161,16 @@ def head(
     while len(lines) <= rows + 1 and place <= len(text):
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
-        rest = _continued(text[place:end], width, before) if in_columns else before
-        lines += wrap(styled(text, place, min(end, place + most), style), width, before, rest)
+        rest = _continue_row(text[place:end], width, before) if in_columns else before
+        lines += wrap(style_text(text, place, min(end, place + most), style), width, before, rest)
         if end - place <= most:
             complete.append(len(lines))
         place = end + 1
     return _cut(lines, complete, text.count("\n") + 1, rows)
 
 
-def _continued(line: str, width: int, before: Sequence[Run]) -> Sequence[Run]:
-    return [*before, (" " * hanging_indent(line, width - size(before)), Style.null())]
+def _continue_row(line: str, width: int, before: Sequence[Run]) -> Sequence[Run]:
+    return [*before, (" " * find_hanging_indent(line, width - size(before)), Style.null())]
 
 
 def tail(
@@ -150,8 +186,8 @@ def tail(
         start = text.rfind("\n", 0, end) + 1
         # Skip in whole steps: a start that moves with every character would wrap differently each time.
         skipped = max(0, (end - start) // most - 1) * most
-        rest = _continued(text[start:end], width, before) if in_columns else before
-        part = wrap(styled(text, start + skipped, end, style), width, before, rest)
+        rest = _continue_row(text[start:end], width, before) if in_columns else before
+        part = wrap(style_text(text, start + skipped, end, style), width, before, rest)
         parts.append(part)
         taken += len(part)
         if not skipped:
@@ -162,7 +198,7 @@ def tail(
     return Rows(kept.lines[::-1], kept.hidden, above=True)
 
 
-def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
+def fold_rows(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
     """The first rows of groups, consumed only as far as shown. A group is a source line; `total` is their number."""
     lines: list[BlockLine] = []
     complete: list[int] = []
@@ -187,7 +223,7 @@ def characters(width: int, rows: int) -> int:
     return max(width, 8) * (rows + 2) * _CHARACTERS_PER_CELL
 
 
-def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
+def join_rows(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
     if not rows.hidden:
         return rows.lines
     text = f"… {counted(rows.hidden, 'more line')}{' above' if rows.above else ''}"
@@ -213,7 +249,7 @@ def beside(lines: Iterable[BlockLine], before: Sequence[Run]) -> list[BlockLine]
     ]
 
 
-def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
+def fill_row(line: BlockLine, width: int, style: Style) -> BlockLine:
     """Fill the row up to the width with the background of a style, if the style has one."""
     missing = width - line.strip.cell_length
     if missing <= 0 or not (style.bgcolor or style.reverse):
@@ -221,7 +257,7 @@ def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
     return BlockLine(Strip([*line.strip, Segment(" " * missing, style)], width), line.text, line.indent, line.joint)
 
 
-def shortened(text: str, cells: int) -> str:
+def shorten(text: str, cells: int) -> str:
     """Cut one line of text to `cells` cells, with an ellipsis if something was cut."""
     text = text[: max(0, cells) * _CHARACTERS_PER_CELL + 1]
     if cell_len(text) <= cells:
@@ -229,17 +265,16 @@ def shortened(text: str, cells: int) -> str:
     return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""
 
 
-KEPT = 64_000
-"""Characters that are kept by default; the text is cut at twice as many, so that cutting is rare."""
+MAX_KEPT = 64_000
+"""Characters that are kept; the text is cut at twice as many, so that cutting is rare."""
 _OPEN_ROWS = 200
 """Maximum number of rows of the last, unfinished line, which is wrapped again at every layout."""
 
 
 class LiveText:
-    def __init__(self, text: str = "", kept: int = KEPT, line_breaks: int = 0) -> None:
+    def __init__(self, text: str = "", line_breaks: int = 0) -> None:
         self.text = ""
         self._colours: list[ColourSpan] = []
-        self._kept = kept
         self._dropped = 0
         self.forget()
         self.add(text)
@@ -247,19 +282,18 @@ class LiveText:
 
     def add(self, text: str, colours: Iterable[ColourSpan] = ()) -> None:
         """Add text. `colours` are those of the text without the carriage return at its beginning."""
-        kept = self._kept
-        if len(text) > kept:
-            self._dropped += text.count("\n", 0, len(text) - kept)
-            text, colours = text[-kept:], ()
+        if len(text) > MAX_KEPT:
+            self._dropped += text.count("\n", 0, len(text) - MAX_KEPT)
+            text, colours = text[-MAX_KEPT:], ()
         start = self.text.rfind("\n") + 1 if text.startswith("\r") else len(self.text)
         if self._colours and start < len(self.text):
             self._colours = list(moved(self._colours, 0, start))
-        self.text = continued_output(self.text, text)
+        self.text = continue_output(self.text, text)
         if colours:
             self._colours += moved(colours, start, len(self.text))
-        if len(self.text) > 2 * kept:
-            cut = len(self.text) - kept
-            cut = self.text.find("\n", cut, cut + kept // 2) + 1 or cut
+        if len(self.text) > 2 * MAX_KEPT:
+            cut = len(self.text) - MAX_KEPT
+            cut = self.text.find("\n", cut, cut + MAX_KEPT // 2) + 1 or cut
             self._dropped += self.text.count("\n", 0, cut)
             self.text = self.text[cut:]
             self._colours = list(moved(self._colours, -cut, len(self.text)))
@@ -286,7 +320,7 @@ class LiveText:
         look = self._look_of(palette, style)
         end = self.text.rfind("\n") + 1
         if end > self._wrapped_to:
-            self._wrapped += wrap(styled(self.text, self._wrapped_to, end - 1, look), width, before, before)
+            self._wrapped += wrap(style_text(self.text, self._wrapped_to, end - 1, look), width, before, before)
             self._wrapped_to = end
         rest = tail(self.text[end:], width, _OPEN_ROWS, self._look_of(palette, style, end), before)
         return Rows([*self._wrapped, *rest.lines], self._dropped + rest.hidden, above=True)

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.messages import Json, unwrapped
-from agentcli.core.text.format import duration, elapsed
+from agentcli.core.messages import Json, unwrap_error
+from agentcli.core.text.format import duration, format_elapsed
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
-from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.rows import MAX_ROWS, LiveText, Rows, gutter, head, joined, shortened, size
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.base import Block, BlockLine, Run, wrap
+from agentcli.tui.blocks.rows import MAX_ROWS, LiveText, Rows, gutter, head, join_rows, shorten, size
 from agentcli.tui.model import Item, ToolItem, ToolStatus
 from agentcli.tui.theme.palette import Palette
 
@@ -54,14 +53,14 @@ class ToolBlock(Block):
         self._live: LiveText | None = None
         """Output of a call that is running, or that ended without a better display."""
         if item.status in _OPEN and (item.output or item.line_breaks):
-            self._live = LiveText(item.output, line_breaks=item.line_breaks)
+            self._live = LiveText(item.output, item.line_breaks)
         self._seconds = 0
         self._body: tuple[object, Rows] | None = None
 
     def replace(self, item: Item) -> None:
         super().replace(item)
         if self.item.status in _OPEN and self.item.output:
-            self._live = LiveText(self.item.output, line_breaks=self.item.line_breaks)
+            self._live = LiveText(self.item.output, self.item.line_breaks)
         elif self.item.status not in (*_OPEN, "interrupted", "failed"):
             self._live = None
 
@@ -101,19 +100,19 @@ class ToolBlock(Block):
         header, cut = self._header(width, palette)
         before = gutter(width, palette.error if self.item.status == "failed" else palette.faint)
         if _headline(self.item):
-            command, is_whole = self._described_command(width, palette, before)
+            command, is_whole = self._describe_command(width, palette, before)
             header, cut = [*header, *command], cut or not is_whole
         elif command_text := _long_command(self.item):
             cut = True
             header += self._command(command_text, width, palette, before)
         if learned := self.item.learned:
-            header += joined(head(learned, width, _REASON_ROWS, palette.muted, before), width, palette, before)
+            header += join_rows(head(learned, width, _REASON_ROWS, palette.muted, before), width, palette, before)
         look = (width, palette, self.expanded)
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
         rows = self._body[1]
         self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens or bool(self.item.changes)
-        body = joined(rows, width, palette, before) if rows.lines else []
+        body = join_rows(rows, width, palette, before) if rows.lines else []
         if self.expanded and (changes := self.item.changes):
             body += self._changes(changes, width, palette, before)
         return [*header, *body]
@@ -122,7 +121,7 @@ class ToolBlock(Block):
         from agentcli.tui.blocks import displays
 
         view = displays.DisplayView(width, palette, self.expanded, before, self.item.name)
-        return joined(displays.diff_output(diff, view), width, palette, before)
+        return join_rows(displays.diff_output(diff, view), width, palette, before)
 
     def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
         item = self.item
@@ -135,7 +134,7 @@ class ToolBlock(Block):
             return wrap([(name, palette.tool), (rest, palette.text), (after, palette.muted)], width, mark), False
         # Slightly less than the rows hold, because wrapping at words leaves gaps.
         most = max(room // 2, room * _HEADER_ROWS - cell_len(name) - cell_len(after) - room // 6)
-        title = shortened(rest, most)
+        title = shorten(rest, most)
         lines = wrap([(name, palette.tool), (title, palette.text), (after, palette.muted)], width, mark)
         return lines, title != rest
 
@@ -148,16 +147,16 @@ class ToolBlock(Block):
         facts = [text] if (text := item.summary if is_shown else _WORDS.get(item.status, "")) else []
         facts += [item.changed] if item.changed else []
         if item.status == "running" and self._seconds:
-            facts.append(elapsed(self._seconds))
+            facts.append(format_elapsed(self._seconds))
         elif item.status not in _OPEN and item.duration_ms >= 1_000:
             facts.append(duration(item.duration_ms / 1_000))
         return facts
 
     def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         rows = head(command, width, MAX_ROWS, palette.code, before) if self.expanded else Rows()
-        return joined(rows, width, palette, before)
+        return join_rows(rows, width, palette, before)
 
-    def _described_command(self, width: int, palette: Palette, before: Sequence[Run]) -> tuple[list[BlockLine], bool]:
+    def _describe_command(self, width: int, palette: Palette, before: Sequence[Run]) -> tuple[list[BlockLine], bool]:
         """The command below its description, in one row unless expanded, and whether that is all of it."""
         command = plain_text(str(self.item.input.get("command", ""))).strip("\n")
         first: list[Run] = [*before, ("$ ", palette.faint)]
@@ -165,7 +164,7 @@ class ToolBlock(Block):
             rest: list[Run] = [*before, ("  ", palette.faint)]
             return wrap([(command[:_MAX_COMMAND], palette.code)], width, first, rest)[:MAX_ROWS], True
         line = command.partition("\n")[0]
-        shown = shortened(line, width - size(first))
+        shown = shorten(line, width - size(first))
         shown = f"{shown} …" if shown == line != command else shown
         return wrap([(shown, palette.code)], width, first)[:1], shown == command
 
@@ -213,7 +212,7 @@ def _texts(display: Json) -> Iterator[str]:
 
 def _result_text(item: ToolItem) -> str:
     """Result text for the user: without the wrapping for the model, and "" if the header already contains it."""
-    text = unwrapped(item.output).strip()
+    text = unwrap_error(item.output).strip()
     return "" if item.status == "interrupted" or text == item.summary else text
 
 

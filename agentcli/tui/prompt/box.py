@@ -1,61 +1,39 @@
 """The prompt box at the bottom of the screen: editor, rules, queued prompts, menu. Maps keys to their actions.
 
-Posts what the user did as messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
+Posts what the user did as messages (`Submitted`, `TakeBack`, `InterruptWanted`) and knows no engine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Size
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Static
 
-from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
-from agentcli.interactive.completion.sources import (
-    ArgumentSource,
-    CommandSource,
-    FileSource,
-    NoFiles,
-    ServerArguments,
-    no_choices,
-    no_server_arguments,
-    registered_commands,
-)
-from agentcli.interactive.completion.targets import Candidate
-from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.drafts.history import DraftStore, History, HistoryWalk
-from agentcli.tui.keys import interrupting_keys, key_table
-from agentcli.tui.prompt.assist import Assist
+from agentcli.interactive.completion import Candidate, Completions
+from agentcli.interactive.drafts import Draft, DraftStore, History, HistoryWalk
+from agentcli.tui.keys import key_table, list_interrupting_keys
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.prompt.outside import Outside
-from agentcli.tui.prompt.widgets import Popup, PopupRow, PromptMark, PromptRule, QueuedRows
+from agentcli.tui.prompt.external_input import ExternalInput
+from agentcli.tui.prompt.menu import Assist, Popup, cut_row, show_label
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter interrupts and sends"
-_SEARCH_HINT = "search earlier prompts · Enter accepts · Esc cancels"
 _WARM_SECONDS = 0.5
-
-
-@frozen(kw_only=True)
-class PromptParts:
-    history: History = field(default_factory=lambda: History(None))
-    drafts: DraftStore = field(default_factory=lambda: DraftStore(None))
-    files: FileSource = field(default_factory=NoFiles)
-    commands: CommandSource = registered_commands
-    choices: ArgumentSource = no_choices
-    late_choices: ServerArguments = no_server_arguments
-    keymap: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path = field(default_factory=Path.cwd)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 class PromptBox(Widget):
@@ -86,32 +64,40 @@ class PromptBox(Widget):
         """A click on the hint that the transcript goes on below."""
 
     class InterruptWanted(Message):
-        """Esc while no menu or search is open."""
+        """Esc while no menu is open."""
 
-    def __init__(self, parts: PromptParts) -> None:
+    def __init__(
+        self,
+        history: History,
+        drafts: DraftStore,
+        completions: Completions,
+        *,
+        keymap: Mapping[str, str],
+        cwd: Path,
+        environ: Mapping[str, str],
+    ) -> None:
         super().__init__()
-        self._parts = parts
-        self._interrupting = interrupting_keys(parts.keymap)
-        self._editor = PromptEditor(self, key_table(self._parts.keymap))
+        self.history = history
+        self._drafts = drafts
+        self._completions = completions
+        self._interrupting = list_interrupting_keys(keymap)
+        self._editor = PromptEditor(self, key_table(keymap))
         self._popup = Popup()
         self._queued = QueuedRows()
         self._rule = PromptRule()
         self._mark = PromptMark()
-        self._walk = HistoryWalk(self._parts.history)
-        self._before_search: Draft | None = None
-        self._found: list[Draft] = []
-        self._searched = -1
+        self._walk = HistoryWalk(history)
         self._busy = False
         self._suggested = ""
-        self._assist = Assist(
-            self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room, parts.late_choices
-        )
-        self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
+        self._assist = Assist(self._editor, self._popup, completions, self._room)
+        self._external = ExternalInput(self, self._editor, environ, cwd)
         self._editor.hint = IDLE_HINT
         self.on_next_edit: Callable[[], None] | None = None
         """Called once, at the next change of the text."""
         self.on_edit: Callable[[], None] | None = None
         """Called at every change of the text, for a dialog that shows it."""
+        self.open_history: Callable[[], None] = lambda: None
+        """Opens the list of earlier prompts. Called synchronously, not by a message: the next keys are meant for it."""
         self.last_typed = 0.0
         """Monotonic time of the last text change: typing must not answer a dialog that has just opened."""
 
@@ -125,34 +111,29 @@ class PromptBox(Widget):
         yield PromptRule(only_on_tall_screens=True)
 
     def on_mount(self) -> None:
-        self.watch(self.app, "app_focus", self._app_focus_changed, init=False)
         self.set_timer(_WARM_SECONDS, self._warm)
         self.changed(text=not self._editor.is_empty)
 
     async def on_unmount(self) -> None:
         await self._assist.aclose()
-        await self._parts.drafts.aclose()
+        await self._drafts.aclose()
 
     def _warm(self) -> None:
         """Preload the history and the commands in a thread, so that the first Up and the first slash do not wait."""
 
         def warm() -> None:
-            self._parts.history.warm()
-            self._parts.commands("")
+            self.history.warm()
+            self._completions.commands("")
 
         self.run_worker(asyncio.to_thread(warm), exit_on_error=False, group="warm")
 
-    def _app_focus_changed(self, focused: bool) -> None:
-        if not focused:
-            self._parts.drafts.hurry()
-
     @property
     def draft(self) -> Draft:
-        return self._editor.draft if self._before_search is None else self._before_search
+        return self._editor.draft
 
     @property
     def is_empty(self) -> bool:
-        return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
+        return self._editor.is_empty
 
     def refresh_commands(self) -> None:
         """Update an open menu after commands were added or removed."""
@@ -160,24 +141,20 @@ class PromptBox(Widget):
 
     def load(self, draft: Draft) -> None:
         """Replace the text by a draft; undo restores the old text."""
-        self._end_search()
         self._editor.buffer.put(draft)
         self._assist.quiet()
 
     def clear(self) -> None:
         """Empty the box; undo restores the text."""
-        self._end_search()
         self._walk.end()
         if not self._editor.is_empty:
             self._editor.buffer.put(Draft())
         self._assist.quiet()
 
     def insert(self, text: str) -> None:
-        self._end_search(restore=True)
         self._editor.buffer.insert(text)
 
     def insert_draft(self, draft: Draft) -> None:
-        self._end_search(restore=True)
         self._editor.buffer.insert_draft(draft)
 
     def focus_editor(self) -> None:
@@ -204,8 +181,8 @@ class PromptBox(Widget):
         self._queued.set_queued(texts)
 
     def dismiss(self) -> bool:
-        """Close an open menu or search, the first effect of Esc. Return whether there was one."""
-        return self._end_search(restore=True) or self._assist.dismiss()
+        """Close an open menu, the first effect of Esc. Return whether there was one."""
+        return self._assist.dismiss()
 
     def act(self, action: str) -> bool:
         """Run an action of the key table; False passes the key on to the screen. Called synchronously by the editor, so
@@ -223,20 +200,17 @@ class PromptBox(Widget):
             case "next":
                 self._go_down()
             case "search_history":
-                self._search_history()
+                self.open_history()
             case "complete":
                 self._complete()
             case "external_editor":
-                self._end_search(restore=True)
-                self._parts.drafts.hurry()
-                self._outside.edit(self.load)
+                self._drafts.flush_in_thread()
+                self._external.edit(self.load)
             case "paste_clipboard":
-                self._outside.paste_clipboard()
+                self._external.paste_clipboard()
             case "close":
                 return self.dismiss()
             case "help":
-                if self._before_search is not None:
-                    return False
                 self.post_message(self.HelpWanted())
         return True
 
@@ -249,9 +223,7 @@ class PromptBox(Widget):
         return True
 
     def _enter(self) -> None:
-        if self._before_search is not None:
-            self._take_found(self._popup.chosen)
-        elif (candidate := self._assist.chosen) is not None and (
+        if (candidate := self._assist.chosen) is not None and (
             candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
         ):
             self._take(candidate, may_send=True)
@@ -271,10 +243,6 @@ class PromptBox(Widget):
             self._send(now=False)
 
     def _send(self, *, now: bool) -> None:
-        if self._before_search is not None:
-            # Show it first: a history entry is rarely sent unchanged.
-            self._take_found(self._popup.chosen)
-            return
         draft = self._editor.draft
         draft = Draft(draft.text.strip("\n").rstrip(), draft.pieces)
         if draft.is_empty:
@@ -287,13 +255,13 @@ class PromptBox(Widget):
         self._walk.end()
         self._editor.buffer.reset()
         self._assist.quiet()
-        self._parts.drafts.discard(draft)
-        self._parts.history.add(draft)
+        self._drafts.discard(draft)
+        self.history.add(draft)
         self.post_message(self.Submitted(draft, now))
 
     def _go_up(self) -> None:
         editor = self._editor
-        if self._popup.count or self._before_search is not None:
+        if self._popup.count:
             self._popup.move(-1)
         elif editor.cursor_row:
             editor.move_rows(-1)
@@ -304,7 +272,7 @@ class PromptBox(Widget):
 
     def _go_down(self) -> None:
         editor = self._editor
-        if self._popup.count or self._before_search is not None:
+        if self._popup.count:
             self._popup.move(1)
         elif not editor.is_on_last_row:
             editor.move_rows(1)
@@ -320,61 +288,14 @@ class PromptBox(Widget):
         self._assist.quiet()
 
     def _complete(self) -> None:
-        if self._before_search is not None:
-            self._take_found(self._popup.chosen)
-        elif (candidate := self._assist.chosen or self._assist.choose(0)) is not None:
+        if (candidate := self._assist.chosen or self._assist.choose(0)) is not None:
             self._take(candidate, may_send=False)
         else:
             self._assist.ask()
 
-    def _search_history(self) -> None:
-        if self._before_search is not None:
-            self._popup.move(1)
-            return
-        self._before_search = self._editor.draft
-        self._searched = -1
-        self._editor.buffer.put(Draft())
-        self._show_hint()
-        self._keep_up()
-
-    def _show_found(self) -> None:
-        query = self._editor.text.strip()
-        found = self._parts.history.search(query)
-        self._found = [draft for draft, _positions in found]
-        rows = [PopupRow(draft.text[:400], positions=positions) for draft, positions in found]
-        note = "" if rows else "No earlier prompt matches." if query else "The history is empty."
-        self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
-
-    def _take_found(self, index: int) -> None:
-        if not 0 <= index < len(self._found):
-            self.dismiss()
-            return
-        draft = self._found[index]
-        self._end_search()
-        self._editor.buffer.put(draft)
-        self._assist.quiet()
-
-    def _end_search(self, *, restore: bool = False) -> bool:
-        """End the history search; return whether there was one. `restore`: bring back the draft from before it."""
-        before = self._before_search
-        if before is None:
-            return False
-        self._before_search = None
-        self._found = []
-        self._popup.close()
-        if restore:
-            self._editor.buffer.put(before)
-            self._assist.quiet()
-        self._show_hint()
-        self._keep_up()
-        return True
-
     def pasted(self, text: str) -> None:
         """Insert pasted text. Never sends, however many line breaks it contains."""
-        if self._before_search is None:
-            self._outside.paste(text)
-        else:
-            self._editor.buffer.insert(plain_line(text))
+        self._external.paste(text)
 
     def changed(self, *, text: bool) -> None:
         """Called by the editor when the text, or only cursor or selection (`text` False), has changed."""
@@ -388,22 +309,16 @@ class PromptBox(Widget):
                 call()
             if self.on_edit is not None:
                 self.on_edit()
-            self._parts.drafts.changed(lambda: self.draft)
+            self._drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:
-        if self._before_search is None:
-            self._assist.update()
-            first = self._editor.text[:1]
-            self._mark.set_kind({"!": "shell", "/": "command"}.get(first, "prompt"))
-        elif self._editor.buffer.edits != self._searched:
-            self._searched = self._editor.buffer.edits
-            self._mark.set_kind("search")
-            self._show_found()
+        self._assist.update()
+        first = self._editor.text[:1]
+        self._mark.set_classes({"!": "shell", "/": "command"}.get(first, ""))
 
     def _show_hint(self) -> None:
-        searching = self._before_search is not None
         idle = f"{self._suggested}  ↵ Enter" if self._suggested else IDLE_HINT
-        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else idle
+        self._editor.hint = _BUSY_HINT if self._busy else idle
         self._editor.refresh()
 
     def _room(self) -> int:
@@ -416,12 +331,116 @@ class PromptBox(Widget):
         event.stop()
         self._keep_up()
         self._editor.focus()
-        if self._before_search is not None:
-            self._take_found(event.index)
-        elif (candidate := self._assist.choose(event.index)) is not None:
+        if (candidate := self._assist.choose(event.index)) is not None:
             self._take(candidate, may_send=False)
 
     def on_click(self, event: events.Click) -> None:
         self._editor.focus()
         if event.widget is self._rule and self._rule.below:
             self.post_message(self.EndWanted())
+
+
+MAX_QUEUED = 3
+SMALL_SCREEN = 14
+"""Screen height in rows below which the box has no rule at its bottom."""
+
+
+class PromptRule(Widget):
+    """A rule with a label at its right end, and a hint at its left end while the transcript goes on below. The CSS
+    class sets the label's colour; its text has the meaning."""
+
+    DEFAULT_CSS = """
+    PromptRule {
+        width: 100%;
+        height: auto;
+        color: $border;
+        & .prompt-rule--label { color: $text-muted; }
+        & .prompt-rule--below { color: $foreground; text-style: bold; }
+        &.accent .prompt-rule--label, &.plan .prompt-rule--label { color: $accent; text-style: bold; }
+        &.success .prompt-rule--label, &.acceptEdits .prompt-rule--label, &.auto .prompt-rule--label {
+            color: $success; text-style: bold;
+        }
+        &.warning .prompt-rule--label, &.dontAsk .prompt-rule--label { color: $warning; text-style: bold; }
+        &.error .prompt-rule--label, &.bypassPermissions .prompt-rule--label { color: $error; text-style: bold; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"prompt-rule--label", "prompt-rule--below"}
+
+    def __init__(self, *, only_on_tall_screens: bool = False) -> None:
+        super().__init__()
+        self._only_on_tall_screens = only_on_tall_screens
+        self._label = ""
+        self.below = ""
+
+    def set_below(self, hint: str) -> None:
+        self.below = hint
+        self.refresh()
+
+    def set_label(self, text: str, style_class: str) -> None:
+        self.set_classes(style_class)
+        self._label = show_label(plain_line(text))
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 0 if self._only_on_tall_screens and viewport.height < SMALL_SCREEN else 1
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        below = f" {self.below} " if self.below and width > 12 else ""
+        label = f" {self._label} " if self._label else ""
+        room = width - len(below)
+        if cell_len(label) > room - 5:
+            label = set_cell_size(label, room - 7) + "… " if room > 12 else ""
+        start, end = "──" if below else "", "──" if label else ""
+        line = "─" * (room - len(start) - cell_len(label) - len(end))
+        hint = Segment(below, self.get_component_rich_style("prompt-rule--below", partial=True))
+        named = Segment(label, self.get_component_rich_style("prompt-rule--label", partial=True))
+        return Strip([Segment(start), hint, Segment(line), named, Segment(end)], width).apply_style(base)
+
+
+class PromptMark(Static):
+    """Mark before the text, coloured by the kind of input."""
+
+    DEFAULT_CSS = """
+    PromptMark {
+        width: auto;
+        height: 1;
+        color: $accent;
+        text-style: bold;
+        &.shell { color: $warning; }
+        &.command { color: $success; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("❯ ", markup=False)
+
+
+class QueuedRows(Widget):
+    DEFAULT_CSS = """
+    QueuedRows { width: 100%; height: auto; color: $text-muted; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: tuple[str, ...] = ()
+
+    def set_queued(self, texts: Sequence[str]) -> None:
+        if tuple(texts) != self._texts:
+            self._texts = tuple(texts)
+            self.refresh(layout=True)
+
+    @property
+    def count(self) -> int:
+        return len(self._texts)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        # A small screen gets a single row with the number of queued prompts.
+        return min(self.count, 1 if viewport.height < SMALL_SCREEN else MAX_QUEUED)
+
+    def render_line(self, y: int) -> Strip:
+        is_last, more = y + 1 == self.size.height, self.count - y
+        text = f"  ⋯ queued: {show_label(plain_line(self._texts[y], 400))}" if more > 0 else ""
+        if is_last and more > 1:
+            text = f"  … {more} more, Up edits them" if y else f"  … {more} queued, Up edits them"
+        return cut_row([Segment(text)], self.size.width, self.rich_style)

@@ -11,14 +11,30 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from agentcli.core.messages import clean_text
-from agentcli.interactive.drafts.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.core.text.plaintext import plain_text
+from agentcli.interactive.drafts import CHIP, Draft, ImagePiece, PastedPiece, Piece, format_paste_chip, image_chip
 from agentcli.tui.glyphs import boundary_after, boundary_before, boundary_near
-from agentcli.tui.prompt.paste import is_large, without_controls
 
+MAX_INLINE = 2_000
+MAX_INLINE_LINES = 12
+"""Characters and lines of a paste beyond which it becomes a chip."""
 MAX_CUT = 100_000
 MAX_UNDO = 200
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _WORD_BEFORE = re.compile(r"\w+\W*\Z")
 _WORD_AFTER = re.compile(r"\W*\w+")
+
+
+def is_large(text: str) -> bool:
+    return len(text) > MAX_INLINE or text.count("\n") >= MAX_INLINE_LINES
+
+
+def without_controls(text: str, *, visible: bool = True) -> str:
+    """Make text safe for the box. Direction controls are spelled out, because they disguise text as other text."""
+    text = plain_text(text)
+    if not visible or text.isascii():
+        return text
+    return _BIDI.sub(lambda found: f"<U+{ord(found.group()):04X}>", text)
 
 
 class _State(NamedTuple):
@@ -150,7 +166,7 @@ class PromptBuffer:
         """Insert text from outside, as a chip if it is large, without anything that a terminal would obey."""
         text = without_controls(text, visible=not is_large(text))
         if is_large(text):
-            self._insert_chip(lambda number: pasted_chip(number, text), PastedPiece(clean_text(text)))
+            self._insert_chip(lambda number: format_paste_chip(number, text), PastedPiece(clean_text(text)))
         elif text:
             self.insert(text)
 

@@ -23,11 +23,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from agentcli.core.text.plaintext import TAB
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.tui.glyphs import boundary_after, clusters, clusters_width, row_starts
 from agentcli.tui.keys import PromptKey
-from agentcli.tui.prompt.buffer import PromptBuffer
-from agentcli.tui.prompt.paste import without_controls
+from agentcli.tui.prompt.buffer import PromptBuffer, without_controls
 from agentcli.tui.textual_internals import paint_now
 
 if TYPE_CHECKING:
@@ -47,6 +46,14 @@ _CUTS: Mapping[str, Callable[[PromptBuffer], int]] = {
     "kill_line_end": lambda buffer: buffer.line_end if buffer.line_end != buffer.cursor else buffer.right,
 }
 """Where the actions of keys move or cut to."""
+_EDITS: Mapping[str, Callable[[PromptBuffer], None]] = {
+    "delete_left": lambda buffer: buffer.delete(buffer.left),
+    "delete_right": lambda buffer: buffer.delete(buffer.right),
+    "yank": PromptBuffer.yank,
+    "undo": PromptBuffer.undo,
+    "redo": PromptBuffer.redo,
+    "select_all": lambda buffer: buffer.select(0, len(buffer.text)),
+}
 
 _rows_of_line = lru_cache(maxsize=2048)(row_starts)
 
@@ -237,12 +244,8 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
             buffer.cut(_CUTS[action](buffer))
         elif action in ("cursor_up", "cursor_down"):
             self.move_rows(-1 if action == "cursor_up" else 1, select=key.select)
-        elif action in ("delete_left", "delete_right"):
-            buffer.delete(buffer.left if action == "delete_left" else buffer.right)
-        elif action in ("yank", "undo", "redo"):
-            {"yank": buffer.yank, "undo": buffer.undo, "redo": buffer.redo}[action]()
-        elif action == "select_all":
-            buffer.select(0, len(self.text))
+        elif action in _EDITS:
+            _EDITS[action](buffer)
         elif action in ("copy", "cut"):
             if buffer.selected_text:
                 self.app.copy_to_clipboard(buffer.selected_text)
@@ -324,7 +327,7 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _segments(self, start: int, end: int) -> Iterator[Segment]:
         """The part of the text in one row. A row at the end of a line gets a trailing blank for the cursor."""
-        text, styled = self.text, list(self._styled_ranges())
+        text, styled = self.text, list(self._list_styled_ranges())
         is_last = text[end : end + 1] in ("", "\n")
         places = {at for first, last, _style in styled for at in (first, last) if start < at < end}
         cells = 0
@@ -342,7 +345,7 @@ class PromptEditor(ScrollView, can_focus=True, inherit_bindings=False):
                 cells += clusters_width(shown)
                 yield Segment(shown, style)
 
-    def _styled_ranges(self) -> Iterator[StyledRange]:
+    def _list_styled_ranges(self) -> Iterator[StyledRange]:
         """Later ones override earlier ones."""
         for start, end in self.buffer.chips():
             yield start, end, self._look("chip")

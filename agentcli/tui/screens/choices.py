@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
-from agentcli.tui.blocks.rows import size
-from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.screens.text import Runs, join_runs, runs_of
+from agentcli.tui.blocks.base import Run, wrap
+from agentcli.tui.blocks.rows import Runs, join_runs, size
+from agentcli.tui.screens.text import runs_of
 from agentcli.tui.theme.palette import Palette
 
 
@@ -36,35 +36,6 @@ class SheetChoice:
     """Whether its number is shown."""
     refused: str = ""
     """Why it cannot be chosen; "" if it can."""
-
-
-def folded_row(
-    choices: Sequence[SheetChoice], current: int, width: int, palette: Palette, *, digits: bool, locked: bool
-) -> Runs:
-    """The choices in one row, each after the letter or with `digits` the number that selects it: the current one, yes
-    and no, and as many others as fit. Clickable like `choice_rows`; a click on the rest has `more` as meta data."""
-
-    def cell(number: int) -> Runs:
-        choice = choices[number]
-        style = palette.faint if choice.locked else palette.text
-        if number == current:
-            style = style if choice.locked else palette.accent + palette.strong
-        label = f"{number + 1 if digits or not choice.key else choice.key} {choice.short or choice.label}"
-        return [("❯ ", palette.accent)] * (number == current) + [(label, style + Style(meta={"choice": number}))]
-
-    def row(numbers: Iterable[int]) -> Runs:
-        shown = sorted(numbers)
-        cells = [cell(number) for number in shown]
-        if rest := len(choices) - len(shown):
-            cells.append([(f"{'…' if locked else '↑↓'} {rest} more", palette.muted + Style(meta={"more": True}))])
-        return [(" ", palette.muted), *join_runs(cells, (" · ", palette.faint))]
-
-    shown = {current}
-    by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))
-    for number in by_rank:
-        if size(row(shown | {number})) <= width:
-            shown.add(number)
-    return row(shown)
 
 
 def choice_rows(
@@ -100,6 +71,36 @@ def choice_rows(
         lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
     meta = Style(meta={"choice": number})
     return [runs_of(line.strip.extend_cell_length(width).apply_style(meta)) for line in lines]
+
+
+def fold_choices(
+    choices: Sequence[SheetChoice], current: int, width: int, palette: Palette, *, with_keys: bool, locked: bool
+) -> Runs:
+    """The choices in one row, each after its letter if `with_keys`: the current one, yes and no, and as many others as
+    fit. Clickable like `choice_rows`; the count of the rest has `more` as meta data."""
+
+    def cell(number: int) -> Runs:
+        choice = choices[number]
+        style = palette.faint if choice.locked else palette.text
+        if number == current:
+            style = style if choice.locked else palette.accent + palette.strong
+        key = f"{choice.key or number + 1} " if with_keys else ""
+        label = f"{key}{choice.short or choice.label}"
+        return [("❯ ", palette.accent)] * (number == current) + [(label, style + Style(meta={"choice": number}))]
+
+    def row(numbers: Iterable[int]) -> Runs:
+        shown = sorted(numbers)
+        cells = [cell(number) for number in shown]
+        if rest := len(choices) - len(shown):
+            cells.append([(f"{'…' if locked else '↑↓'} {rest} more", palette.muted + Style(meta={"more": True}))])
+        return [(" ", palette.muted), *join_runs(cells, (" · ", palette.faint))]
+
+    shown = {current}
+    by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))
+    for number in by_rank:
+        if size(row(shown | {number})) <= width:
+            shown.add(number)
+    return row(shown)
 
 
 PAUSE = 0.4

@@ -16,43 +16,35 @@ from rich.style import Style
 
 from agentcli.context.report import ContextItem
 from agentcli.context.user_edits import ContextEffect
-from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted, percent, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tui.blocks.rows import size
+from agentcli.tui.blocks.rows import Runs, cut_runs
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, cut_runs, pad, wrap_rows
+from agentcli.tui.screens.text import pad, wrap_rows
 
 if TYPE_CHECKING:
     from agentcli.agent.context.control import ContextControl
 
 
-@frozen
-class _Kind:
-    letter: str
-    name: str
-    hue: str
-    """Name of a code style of the palette; these are easy to distinguish."""
-
-
-_KINDS: Mapping[str, _Kind] = {
-    "system": _Kind("S", "system prompt", "function"),
-    "tools": _Kind("T", "tools", "type"),
-    "memory": _Kind("M", "memory", "builtin"),
-    "summary": _Kind("Y", "summary", "heading"),
-    "attachments": _Kind("H", "attachments", "attribute"),
-    "skills": _Kind("L", "skills", "operator"),
-    "mcp": _Kind("X", "MCP servers", "decorator"),
-    "prompts": _Kind("P", "prompts", "string"),
-    "answers": _Kind("A", "answers", "keyword"),
-    "thinking": _Kind("K", "thinking", "comment"),
-    "calls": _Kind("C", "tool calls", "tag"),
-    "results": _Kind("R", "tool results", "number"),
-    "other": _Kind("?", "other", "name"),
+_KINDS: Mapping[str, tuple[str, str, str]] = {
+    "system": ("S", "system prompt", "function"),
+    "tools": ("T", "tools", "type"),
+    "memory": ("M", "memory", "builtin"),
+    "summary": ("Y", "summary", "heading"),
+    "attachments": ("H", "attachments", "attribute"),
+    "skills": ("L", "skills", "operator"),
+    "mcp": ("X", "MCP servers", "decorator"),
+    "prompts": ("P", "prompts", "string"),
+    "answers": ("A", "answers", "keyword"),
+    "thinking": ("K", "thinking", "comment"),
+    "calls": ("C", "tool calls", "tag"),
+    "results": ("R", "tool results", "number"),
+    "other": ("?", "other", "name"),
 }
+"""Letter, name, and the code style whose colour it has: these are easy to distinguish."""
 PINNED_SIGN = "◆"
 _ALWAYS = ("system", "tools", "memory")
 """Kinds that are part of every request."""
@@ -201,22 +193,16 @@ class ContextPage(ListSheet[str, None]):
             if self.is_open:
                 self._items, self._dropped = items, dropped
                 self.set_rows(self._rows())
-                if said:
-                    self.say(said, good=good)
+                self.say(said, good=good)
 
         self.work(reload, "reload")
 
     def head(self, width: int, room: int) -> list[Runs]:
-        sums = self._sums()
-        most = room - _MIN_ROWS
-        rows = [cut_runs(self._summary(), width)]
-        across = min(width, 100)
-        high = 1 if room < 12 else 2
-        rows += self._map(sums, across, high)
+        sums, across, most = self._sums(), min(width, 100), room - _MIN_ROWS
+        rows = [cut_runs(self._summary(), width), self._map(sums, across)]
         if self.asks and room < 12:
             return rows  # The space is for the question and its price.
-        legend = self._legend(sums, across, max(0, most - len(rows)))
-        rows += legend
+        rows += self._legend(sums, across, max(0, most - len(rows)))
         fitting = self._notes[: max(0, min(_MAX_NOTES, most - len(rows) - 1))]
         rows += [cut_runs([(plain_line(note), self.palette.muted)], width) for note in fitting]
         return [*rows, *([[]] if len(rows) < most - 1 else [])]
@@ -247,33 +233,25 @@ class ContextPage(ListSheet[str, None]):
             said.append((f" · auto-compacts at {token_count(self._compact_at)}, {share}", palette.muted))
         return said
 
-    def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:
-        counts = shared_out(list(sums.values()), across * high)
-        names = [name for name, count in zip(sums, counts, strict=True) for _cell in range(count)]
-        rows: list[Runs] = []
-        for start in range(0, across * high, across):
-            row: Runs = []
-            for place, name in enumerate(names[start : start + across]):
-                first = place == 0 or names[start + place - 1] != name
-                row.append(self._cell(name, first))
-            rows.append(row)
-        return rows
+    def _map(self, sums: Mapping[str, int], across: int) -> Runs:
+        row: Runs = []
+        for name, count in zip(sums, share_out(list(sums.values()), across), strict=True):
+            sign, style = self._sign(name)
+            fills = name in (_FREE, _RESERVE) or not self.palette.colours
+            row.append((sign * count if fills else sign.ljust(count)[:count], style))
+        return row
 
-    def _cell(self, name: str, first: bool) -> tuple[str, Style]:
+    def _sign(self, name: str) -> tuple[str, Style]:
         """With colours, only the first cell of a kind shows its letter."""
         palette = self.palette
         if name == _FREE:
             return "·", palette.faint
         if name == _RESERVE:
             return "░", palette.muted
-        kind = _KINDS[name]
+        letter, _name, hue = _KINDS[name]
         if not palette.colours:
-            return kind.letter, palette.text
-        return (kind.letter if first else " "), self._hue(kind) + Style(reverse=True)
-
-    def _hue(self, kind: _Kind) -> Style:
-        style = self.palette.syntax.get(kind.hue, self.palette.text)
-        return Style(color=style.color) if style.color is not None else self.palette.text
+            return letter, palette.text
+        return letter, Style(color=palette.syntax.get(hue, palette.text).color, reverse=True)
 
     def _legend(self, sums: Mapping[str, int], width: int, rows: int) -> list[Runs]:
         """The legend in columns; only the largest kinds if space is short."""
@@ -284,28 +262,17 @@ class ContextPage(ListSheet[str, None]):
             shown = [name for name in shown if name in largest]
         entries = [self._entry(name, sums[name]) for name in shown]
         high = -(-len(entries) // columns)
-        legend: list[Runs] = []
-        for number in range(high):
-            row: Runs = []
-            for entry in entries[number::high]:
-                row += [*entry, (" " * max(0, _LEGEND_WIDTH - size(entry)), Style.null())]
-            legend.append(row)
-        return legend
+        return [[run for entry in entries[number::high] for run in entry] for number in range(high)]
 
     def _entry(self, name: str, count: int) -> Runs:
         palette = self.palette
-        sign, style = self._cell(name, first=True)
-        label = {_FREE: "free", _RESERVE: "kept free"}.get(name) or _KINDS[name].name
-        return [
-            (sign, style),
-            (" " + pad(label, 14), palette.text),
-            (f"{token_count(count):>7}", palette.text),
-            (f"{percent(count, self._window):>5}", palette.muted),
-        ]
+        label = {_FREE: "free", _RESERVE: "kept free"}.get(name) or _KINDS[name][1]
+        tokens = f" {pad(label, 14)}{token_count(count):>7}"
+        return [self._sign(name), (tokens, palette.text), (f"{percent(count, self._window):>5}     ", palette.muted)]
 
 
 def _mark(item: ContextItem) -> str:
-    letter = _KINDS[_kind(item)].letter
+    letter = _KINDS[_kind(item)][0]
     return f"{letter}{PINNED_SIGN}" if item.pinned else letter
 
 
@@ -313,7 +280,7 @@ def _kind(item: ContextItem) -> str:
     return item.category if item.category in _KINDS else "other"
 
 
-def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
+def share_out(amounts: Sequence[int], cells: int) -> list[int]:
     """Distribute all cells: one for each amount, if there are enough, and the rest by share."""
     if cells < len(amounts):
         return [1] * cells + [0] * (len(amounts) - cells)

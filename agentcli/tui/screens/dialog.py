@@ -6,9 +6,10 @@ A subclass defines body and choices and closes with its answer. Nothing here has
 from __future__ import annotations
 
 import math
+import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from rich.style import Style
@@ -16,12 +17,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Offset
 
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.screens.choices import SheetChoice, TypingGuard, choice_rows, folded_row
+from agentcli.tui.blocks.base import BlockLine, Run, wrap
+from agentcli.tui.blocks.rows import Runs
+from agentcli.tui.screens.choices import SheetChoice, TypingGuard, choice_rows, fold_choices
 from agentcli.tui.screens.page import ReadingSheet
 from agentcli.tui.screens.sheet import MARGIN, Keys
-from agentcli.tui.screens.text import Runs, StyledRows, draft_rows, more_row, one_line, rule, runs_of
+from agentcli.tui.screens.text import StyledRows, draft_rows, more_row, one_line, rule, runs_of
 
 T = TypeVar("T")
 
@@ -46,8 +47,6 @@ class Dialog(ReadingSheet[T], Generic[T]):
     """Whether the arrow keys move between the choices."""
     folds = False
     """Whether the choices are one row while a long body is read on a small screen."""
-    body_varies = False
-    """Whether the body contains more when the choices are compact."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,8 +54,6 @@ class Dialog(ReadingSheet[T], Generic[T]):
         self.typed: Callable[[], float] = lambda: -math.inf
         """Time of the last key in the prompt, on `clock`."""
         self.guard = TypingGuard(self._now)
-        self._after_digit = TypingGuard(self._now)
-        """Delays Enter after a digit: both may be the end of a sentence with a number."""
         self.index = 0
         self.compact = False
         """Little room: labels are short, and their details have to be in the body."""
@@ -65,12 +62,13 @@ class Dialog(ReadingSheet[T], Generic[T]):
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever it changes."""
         self.draft: Callable[[], str] = lambda: ""
-        """Unfinished text of the prompt, shown below the dialog. While there is some, letters continue it, digits only
-        select a choice, and only Enter answers."""
+        """Unfinished text of the prompt, shown below the dialog. While there is some, all that is typed continues it;
+        the arrows and Enter answer."""
         self._folded = False
         self._is_choosing = False
         """The user moves between the choices, so they are not folded."""
         self._sought = ""
+        """Text of the last search, offered again by the next one."""
         self._first_choice = 0
         self._says_more = False
         self._read: object = object()
@@ -106,6 +104,11 @@ class Dialog(ReadingSheet[T], Generic[T]):
         return False
 
     @property
+    def space_picks(self) -> bool:
+        """Whether Space picks a choice even while the prompt has text."""
+        return False
+
+    @property
     def content_key(self) -> object:
         """Value that changes when the body contains something new that has to be read."""
         return None
@@ -134,11 +137,8 @@ class Dialog(ReadingSheet[T], Generic[T]):
         """Handle a key specific to this dialog; return whether it was handled."""
         return False
 
-    def turn(self, name: str, step: int) -> None:
-        """Called for Tab on a choice with a `turn` option."""
-
-    def turn_more(self, name: str, step: int) -> None:
-        """Called for an arrow key on a choice with a `turn_more` option."""
+    def turn(self, step: int, *, by_arrow: bool) -> None:
+        """Called for Tab if a choice has a `turn` option, and for an arrow key if one has a `turn_more` option."""
 
     def follow_mark(self, name: str) -> None:
         """Called when the selection has moved to this choice."""
@@ -164,11 +164,11 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if self.searching:
             self._sought = text
             self.end_search()
-        else:
-            if self.asking:
-                self.keep_unsent(text)
-            self.asking = ""
-            self.close_entry()
+            return
+        if self.asking:
+            self.keep_unsent(text)
+        self.asking = ""
+        self.close_entry()
 
     # --------------------------------------------------------------------------------------------------------- drawing
 
@@ -203,7 +203,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             self.scroller.show([], 0)
             foot.show([], 0)
             return
-        lines, rows, room = self._fitted(width, height - fixed - 1)
+        lines, rows, room = self._fit(width, height - fixed - 1)
         keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice) or self._is_choosing
         room += not keys.display
         least = min(len(lines), 1)
@@ -222,17 +222,12 @@ class Dialog(ReadingSheet[T], Generic[T]):
         foot.show(rows, len(rows))
         self.covers(fixed + min(len(lines), room) + len(rows) + keys.display + len(draft))
 
-    @property
-    def layout_key(self) -> Hashable:
-        return (self.body_width, self.compact and self.body_varies)
-
-    def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
+    def _fit(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
         """Return the body, the rows below it and the room for the body. The choices are compact if the body would get
         too little, and folded if a body that has to be scrolled would get all but one of their rows."""
         can_fold = self.folds and not (self._is_choosing or self.typing) and self.area.height < _TALL
         for self.compact, self._folded in ((False, False), (True, can_fold)):
-            rows = self._foot(width)
-            lines = self.body_lines()
+            rows, lines = self._foot(width), self.body_lines()
             wanted = len(lines) if can_fold else max(2 * _SMALL, self.area.height // 3)
             if height - len(rows) >= min(len(lines), wanted):
                 break
@@ -246,10 +241,13 @@ class Dialog(ReadingSheet[T], Generic[T]):
     @property
     def marked_cell(self) -> Offset:
         foot = self.query_one("#foot", StyledRows)
-        for y, row in enumerate(foot.rows if self.marks_choice else ()):
-            if any(style.meta.get("choice") == self.index for _text, style in row):
-                return foot.region.offset + Offset(MARGIN, y)
-        return super().marked_cell
+        row = self._marked_row(foot.rows) if self.marks_choice else -1
+        return super().marked_cell if row < 0 else foot.region.offset + Offset(MARGIN, row)
+
+    def _marked_row(self, rows: Sequence[Sequence[Run]]) -> int:
+        """Number of the first row of the current choice; -1 if it is not there."""
+        marked = (y for y, row in enumerate(rows) if any(style.meta.get("choice") == self.index for _, style in row))
+        return next(marked, -1)
 
     def rule(self, width: int) -> Runs:
         if self.locked and not self._says_more and self.scroller.overflows and self._lines_are_final:
@@ -281,22 +279,19 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if self.asking:
             lines = wrap([(self.asking, self.palette.strong)], max(1, width - MARGIN), [(" " * MARGIN, Style.null())])
             return [runs_of(line.strip) for line in lines]
-        if self.searching:
-            return []
         if self._folded:
-            choices, digits = self.choices(), bool(self.draft())
-            return [folded_row(choices, self.index, width, self.palette, digits=digits, locked=self.locked)]
-        return [row for number in range(len(self.choices())) for row in self._choice(number, width)]
-
-    def _choice(self, number: int, width: int) -> list[Runs]:
-        choice, current = self.choices()[number], self.marks_choice and number == self.index
-        return choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
+            choices, with_keys = self.choices(), not self.draft()
+            return [fold_choices(choices, self.index, width, self.palette, with_keys=with_keys, locked=self.locked)]
+        rows: list[Runs] = []
+        for number, choice in enumerate(() if self.searching else self.choices()):
+            is_current = self.marks_choice and number == self.index
+            room = max(1, width - MARGIN)
+            rows += choice_rows(choice, number, room, self.palette, current=is_current, compact=self.compact)
+        return rows
 
     def _fitting(self, foot: list[Runs], rows: int) -> list[Runs]:
         """Cut the rows of the choices to `rows`, keeping the current choice visible."""
-        if self._folded:
-            return foot[:rows]
-        before = sum(len(self._choice(number, self.area.width)) for number in range(self.index))
+        before = max(0, self._marked_row(foot))
         self._first_choice = max(min(self._first_choice, before, len(foot) - rows), before - rows + 1, 0)
         return foot[self._first_choice : self._first_choice + rows]
 
@@ -311,8 +306,9 @@ class Dialog(ReadingSheet[T], Generic[T]):
             return self.entry_keys()
         keys = self.locked_keys() if self.locked else self.keys()
         if self.draft():
-            keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
-            return [*keys[:-2], ("letters", "go to your prompt"), *keys[-2:]]
+            lost = re.compile(r" Space| or a number|^(?:letters|[a-z])$")
+            keys = [(name, word) for name, word in ((lost.sub("", name), word) for name, word in keys) if name]
+            return [*keys[:-2], ("typing", "goes to your prompt"), *keys[-2:]]
         return [("/", "find"), *keys] if self.scroller.overflows and not self.typing else keys
 
     # ------------------------------------------------------------------------------------------------------------ keys
@@ -329,13 +325,10 @@ class Dialog(ReadingSheet[T], Generic[T]):
             if self.guard.takes(character):
                 self._hold_back(key, character)
             else:
-                self.show_notice("Too early for an answer: press the key again", "Press the key again")
+                self.show_notice("Too early: press the key again")
             return True
-        if character and self.draft():
+        if character and self.draft() and not (key == "space" and self.space_picks):
             return self._type_into_prompt(key, character)
-        if key == "enter" and self._after_digit.holds():
-            self.show_notice("Press Enter again to confirm")
-            return True
         if self._scrolls(key) or self.press_own(key, character):
             return True
         if key == "ctrl+f" or character == "/":
@@ -343,15 +336,16 @@ class Dialog(ReadingSheet[T], Generic[T]):
             return True
         if self._chooses(key, character):
             return True
-        return character is not None and character.isalpha() and self._type_into_prompt(key, character)
+        return character is not None and not character.isspace() and self._type_into_prompt(key, character)
 
     def _type(self, key: str, character: str | None) -> bool:
-        if self.searching and key in ("up", "down", "shift+enter"):
-            self._step(1 if key == "down" else -1)
-        elif key in ("pageup", "pagedown"):
+        if key in ("pageup", "pagedown"):
             return self._scrolls(key)
+        if self.searching and key in ("up", "down", "enter", "shift+enter"):
+            self.scroller.step(1 if key in ("down", "enter") else -1)
+            self.paint()
         elif key == "enter":
-            self._step(1) if self.searching else self.submit(self.entry.line.text)
+            self.submit(self.entry.line.text)
         elif self.entry.line.press(key, character):
             self._after_edit()
         else:
@@ -361,31 +355,13 @@ class Dialog(ReadingSheet[T], Generic[T]):
     def _after_edit(self) -> None:
         self.find_typed() if self.searching else self.paint()
 
-    def _step(self, step: int) -> None:
-        self.scroller.step(step)
-        self.paint()
-
     def _type_into_prompt(self, key: str, character: str) -> bool:
-        """Handle a character while the prompt has text, or a letter that selects nothing, which begins one: a digit
-        selects a choice; anything else, and an Enter right after it, goes to the prompt."""
-        if character.isdecimal() and 0 < int(character) <= len(self.choices()):
-            self._mark(int(character) - 1)
-        else:
-            self.guard.hold()
-            self._hold_back(key, character)
-            answer = "↑↓ and Enter answer"
-            self.show_notice(f"Added to your prompt below: {answer}", f"To your prompt · {answer}")
+        """Forward what the user types while the prompt has text, or a character that selects nothing, which begins one.
+        Letters and Enter right after it go to the prompt, too: none of them answers."""
+        self.guard.hold()
+        self._hold_back(key, character)
+        self.show_notice("To your prompt · ↑↓ and Enter answer")
         return True
-
-    def _mark(self, number: int) -> None:
-        if self.choices()[number].refused or self.choices()[number].locked:
-            self._take(number)
-            return
-        self._highlight(number)
-        self._after_digit.hold()
-        marked = f"{number + 1} is marked"
-        why = "not chosen, because your prompt has text"
-        self.show_notice(f"{marked}, {why}: Enter confirms", f"{marked}: Enter confirms")
 
     def on_paste(self, event: events.Paste) -> None:
         if self.asking or self.searching:
@@ -420,8 +396,7 @@ class Dialog(ReadingSheet[T], Generic[T]):
             return False
         was_choosing, self._is_choosing = self._is_choosing, False
         if self._note_reading() or was_choosing:
-            # Unlock immediately: the next key may be the answer.
-            self.settle()
+            self.settle()  # Unlock immediately: the next key may be the answer.
         return True
 
     def _chooses(self, key: str, character: str | None) -> bool:
@@ -432,12 +407,9 @@ class Dialog(ReadingSheet[T], Generic[T]):
             self._highlight(self._next(self.index, 1 if key == "down" else -1))
             return True
         if key in ("tab", "right", "shift+tab", "left"):
-            arrows = key in ("right", "left")
-            for choice in (choices[self.index], *choices):
-                if choice.turn_more if arrows else choice.turn:
-                    turn = self.turn_more if arrows else self.turn
-                    turn(choice.name, 1 if key in ("tab", "right") else -1)
-                    break
+            by_arrow = key in ("right", "left")
+            if any(choice.turn_more if by_arrow else choice.turn for choice in choices):
+                self.turn(1 if key in ("tab", "right") else -1, by_arrow=by_arrow)
             return True
         if key == "enter":
             self._take(self.index)
@@ -453,10 +425,10 @@ class Dialog(ReadingSheet[T], Generic[T]):
         if number >= len(choices):
             return
         if why := choices[number].refused:
-            self.show_notice(f"{number + 1} cannot be chosen: {why}", f"{number + 1} cannot be chosen")
+            self.show_notice(f"{number + 1} cannot be chosen: {why}")
         elif choices[number].locked:
             # Do not highlight it: that may scroll to the end, and pressing the key again would allow.
-            self.show_notice("Read to the end first: PgDn or End", "Read first: PgDn, End")
+            self.show_notice("Read to the end first: PgDn or End")
         else:
             self._highlight(number)
             self.choose(choices[number].name)

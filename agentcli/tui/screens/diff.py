@@ -12,17 +12,17 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
 from textual.app import ComposeResult
 
-from agentcli.commands.diff import CUT, NOTHING, Changes, heading
+from agentcli.commands.diff import CUT, NOTHING, Changes, format_heading
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import MIN_WIDTH_BESIDE, SIDE_BY_SIDE_FROM, FileView, PageRows, page_rows
 from agentcli.tui.blocks.highlight import is_ready, language_of, warm
-from agentcli.tui.blocks.rows import size
+from agentcli.tui.blocks.rows import Runs, cut, cut_runs, size
 from agentcli.tui.screens.dialog import PAINTED
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import MARGIN, Keys
-from agentcli.tui.screens.text import Runs, StyledRows, cut, cut_runs
+from agentcli.tui.screens.text import StyledRows
 from agentcli.workspace.base import DiffScope
 
 _TITLES: Mapping[DiffScope, str] = {
@@ -168,7 +168,7 @@ class DiffPage(Page[None]):
             return cut_runs([margin, (self._changes.problem or NOTHING[self.scope], style)], width)
         number = self._current
         if number < 0:
-            said: Runs = [margin, (heading(self._changes, self.scope), palette.text)]
+            said: Runs = [margin, (format_heading(self._changes, self.scope), palette.text)]
             return cut_runs([*said, (f" · {CUT}", palette.warning)] if self._changes.cut else said, width)
         file = self._views[number]
         aside = f"file {number + 1:,} of {len(self._views):,}"
@@ -205,21 +205,20 @@ class DiffPage(Page[None]):
         return super().press(key, character)
 
     def read_on(self, key: str) -> bool:
-        name = {"upper_f": "F", "upper_h": "H", "upper_c": "C"}.get(key, key)
-        if name in ("f", "right", "tab"):
+        if key in ("f", "right", "tab"):
             self._step(self._rows.file_rows, 1)
-        elif name in ("F", "left", "shift+tab"):
+        elif key in ("F", "left", "shift+tab"):
             self._step(self._rows.file_rows, -1)
-        elif name in ("h", "H"):
-            self._step(self._rows.hunk_rows, 1 if name == "h" else -1)
-        elif name == "v":
+        elif key in ("h", "H"):
+            self._step(self._rows.hunk_rows, 1 if key == "h" else -1)
+        elif key == "v":
             self._beside = not self._is_beside
             self.settle()
-        elif name in ("a", "l"):
-            self._switch("all" if name == "a" else "prompt")
-        elif name in ("c", "C"):
-            self._copy_diff(everything=name == "C")
-        elif name == "o" and self._views:
+        elif key in ("a", "l"):
+            self._switch("all" if key == "a" else "prompt")
+        elif key in ("c", "C"):
+            self._copy_diff(everything=key == "C")
+        elif key == "o" and self._views:
             self._choose_file()
         else:
             return super().read_on(key)
@@ -232,8 +231,8 @@ class DiffPage(Page[None]):
             for number, file in enumerate(self._changes.files)
         ]
 
-        def chosen(number: int | None) -> None:
-            if number is not None and number < len(self._rows.file_rows):
+        def chosen(number: int) -> None:
+            if number < len(self._rows.file_rows):
                 self._go(self._rows.file_rows[number])
 
         self.open(Picker("Files", rows), chosen)

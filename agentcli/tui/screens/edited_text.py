@@ -11,17 +11,17 @@ from textual import work
 from textual.app import ComposeResult
 from textual.widgets import TextArea
 
+from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
 from agentcli.interactive.questions.kinds import TextQuestion
 from agentcli.interactive.questions.model import AnswerChoice, Question
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.blocks.base import BlockLine, wrap
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.dialog import PAINTED
 from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.subject import BLANK, detail_lines, markdown_lines
+from agentcli.tui.screens.subject import BLANK, detail_lines, lay_out_markdown
 
 EDITING_KEYS: Keys = [("Ctrl+G", "your own editor"), ("Esc", "back to the choices")]
 
@@ -96,23 +96,22 @@ class EditableDialog(QuestionDialog):
 
     @work(group="editor")
     async def _outside(self) -> None:
-        from agentcli.interactive.drafts.editor import Written
-        from agentcli.tui.prompt.outside import edit_outside
+        from agentcli.tui.prompt.external_input import edit_outside
 
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text
         try:
-            outcome = await edit_outside(self.app, text, self.environ, self.cwd or Path.cwd())
+            edited = await edit_outside(self.app, text, self.environ, self.cwd or Path.cwd())
+        except AgentError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
         finally:
             self._is_outside = False
-        if isinstance(outcome, Written):
-            before, self.text = self.text, plain_text(outcome.text)
-            editor.load_text(self.text)
-            if self.text != before and not self.editing:
-                self.changed()
-            self.update()
-        else:
-            self.notify(outcome.reason, severity="warning", markup=False)
+        before, self.text = self.text, plain_text(edited)
+        editor.load_text(self.text)
+        if self.text != before and not self.editing:
+            self.changed()
+        self.update()
 
 
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
@@ -148,7 +147,7 @@ class TextDialog(EditableDialog):
         lines += [BLANK] if lines else []
         if not self.text.strip():
             return [*lines, *wrap([(f"The {self.asked.subject} is empty.", self.palette.warning)], width)]
-        return [*lines, *markdown_lines(_literal_underscores(self.text), width, self.palette)]
+        return [*lines, *lay_out_markdown(_escape_underscores(self.text), width, self.palette)]
 
     def choices(self) -> Sequence[SheetChoice]:
         return [self.show_choice(choice) for choice in self.asked.choices_for(self.text)]
@@ -169,8 +168,8 @@ class TextDialog(EditableDialog):
         self.index = self._next(-1, 1)
 
 
-def _literal_underscores(text: str) -> str:
-    """Escape underscores at the edges of words outside code: in a summary, `__init__` is a name, not emphasis."""
+def _escape_underscores(text: str) -> str:
+    """Escape underscores at the edges of words outside code: `_private_` in a plan is a name, not emphasis."""
     lines, fenced = text.split("\n"), False
     for place, line in enumerate(lines):
         if _FENCE.match(line):

@@ -13,25 +13,23 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.segment import Segment
 from rich.style import Style
 from textual import events, work
-from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.access import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import counted
 from agentcli.tools.files.diff import equal_lines_at_start
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.blocks.base import BlockLine, wrap
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.dialog import PAINTED, Dialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, diff_lines, fits_in_columns, paragraph
-from agentcli.tui.screens.text import Runs, runs_of
+from agentcli.tui.screens.text import tab_row
 from agentcli.tui.theme.palette import Palette
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
@@ -42,7 +40,7 @@ _MAX_COMPARED = 20_000
 """Maximum number of lines on one side that are compared; beyond it the whole changed region is one hunk."""
 _MAX_REPORT = 8_000
 
-LineRanges = tuple[int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
 
 
 @frozen
@@ -81,18 +79,17 @@ def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
 def split(old: str, new: str) -> list[ChangeHunk]:
     """The hunks that turn old into new, in order; empty if the texts are equal. No line is in two hunks."""
     left, right = lines_of(old), lines_of(new)
-    places = _differences(left, right)
-    starts, ends = [place[0][0] for place in places], [place[-1][1] for place in places]
+    groups = _group_changes(left, right)
     hunks = []
-    for number, place in enumerate(places):
-        (a, _, c, _), (_, b, _, d) = place[0], place[-1]
+    for number, changes in enumerate(groups):
+        (_, a, _, c, _), (_, _, b, _, d) = changes[0], changes[-1]
         # Lines between two hunks are shown once: if they are few, half of them with each hunk.
-        above = a - ends[number - 1] if number else 2 * a
-        below = starts[number + 1] - b if number + 1 < len(places) else 2 * (len(left) - b)
+        above = a - groups[number - 1][-1][2] if number else 2 * a
+        below = groups[number + 1][0][1] - b if number + 1 < len(groups) else 2 * (len(left) - b)
         before = tuple(left[a - min(_CONTEXT, above // 2) : a])
         after = tuple(left[b : b + min(_CONTEXT, below - below // 2)])
-        rows = _rows(left, right, place)
-        hunks.append(ChangeHunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, tuple(rows)))
+        rows = tuple(_rows(left, right, changes))
+        hunks.append(ChangeHunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, rows))
     return hunks
 
 
@@ -224,31 +221,29 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
-def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
-    """Places where left[a:b] became right[c:d], close ones grouped. Compared like the diff in the question."""
+def _group_changes(left: list[str], right: list[str]) -> list[list[Opcode]]:
+    """The changes, close ones grouped. Compared like the diff in the question."""
     start = equal_lines_at_start(left, right)
     end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
     if max(len(left), len(right)) - start - end > _MAX_COMPARED:
-        return [[(start, len(left) - end, start, len(right) - end)]]
+        return [[("replace", start, len(left) - end, start, len(right) - end)]]
     first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
-    before, after = left[first : len(left) - last], right[first : len(right) - last]
-    found: list[list[LineRanges]] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
+    matcher = difflib.SequenceMatcher(None, left[first : len(left) - last], right[first : len(right) - last])
+    groups = []
+    for group in matcher.get_grouped_opcodes(_GAP // 2):
+        changed = [place for place, (tag, *_lines) in enumerate(group) if tag != "equal"]
+        moved = [(tag, a + first, b + first, c + first, d + first) for tag, a, b, c, d in group]
+        groups.append(moved[changed[0] : changed[-1] + 1])
+    return groups
+
+
+def _rows(left: list[str], right: list[str], changes: Sequence[Opcode]) -> Iterator[tuple[str, str]]:
+    for tag, a, b, c, d in changes:
         if tag == "equal":
-            continue
-        if not (found and a + first - found[-1][-1][1] < _GAP):
-            found.append([])
-        found[-1].append((a + first, b + first, c + first, d + first))
-    return found
-
-
-def _rows(left: list[str], right: list[str], place: Sequence[LineRanges]) -> Iterator[tuple[str, str]]:
-    position = place[0][0]
-    for a, b, c, d in place:
-        yield from ((" ", line) for line in left[position:a])
-        yield from (("-", line) for line in left[a:b])
-        yield from (("+", line) for line in right[c:d])
-        position = b
+            yield from ((" ", line) for line in left[a:b])
+        else:
+            yield from (("-", line) for line in left[a:b])
+            yield from (("+", line) for line in right[c:d])
 
 
 def _range(start: int, count: int) -> str:
@@ -275,8 +270,6 @@ class HunkReview(Dialog[Answer | None]):
         self._characters = 0
         self._problem = ""
         self._painted: dict[tuple[int, int], list[BlockLine]] = {}
-        self._in_columns: dict[int, bool] = {}
-        """Whether all hunks fit in two columns, by width."""
         self._places: list[tuple[int, int]] = []
 
     def on_mount(self) -> None:
@@ -289,7 +282,7 @@ class HunkReview(Dialog[Answer | None]):
 
     @work(group="hunks")
     async def _load(self) -> None:
-        path = _resolved_path(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
+        path = _resolve_path(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
         try:
             self._present, hunks = await asyncio.to_thread(_compare, self.event, path)
         except (OSError, ValueError) as error:
@@ -333,16 +326,14 @@ class HunkReview(Dialog[Answer | None]):
 
     def extra_head(self, width: int) -> list[Runs]:
         """Overview of all hunks, each with a sign for accepted or rejected; a click toggles one."""
-        runs = []
-        for hunk in self.hunks or ():
+        if not self.hunks:
+            return []
+        tabs = []
+        for hunk in self.hunks:
             sign, style = self._sign(hunk)
-            here = hunk.number == self.current
-            style = (style + Style(reverse=True)) if here else style
-            runs += [(f" {hunk.number + 1}{sign} ", style + Style(meta={"hunk": hunk.number})), (" ", Style.null())]
-        line = Strip([Segment(" "), *(Segment(text, style) for text, style in runs)])
-        # If there are too many, show only those around the current one: the body has all of them.
-        first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
-        return [runs_of(line.crop(first, first + width))] if runs else []
+            here = Style(reverse=True) if hunk.number == self.current else Style.null()
+            tabs.append((f"{hunk.number + 1}{sign}", style + here + Style(meta={"hunk": hunk.number})))
+        return [tab_row(tabs, self.current, width)]
 
     def body(self, width: int) -> list[BlockLine]:
         palette = self.palette
@@ -353,10 +344,10 @@ class HunkReview(Dialog[Answer | None]):
         lines: list[BlockLine] = []
         places: list[tuple[int, int]] = []
         # The same layout for all hunks, so that they are easy to compare.
-        in_columns = self._fit_in_columns(width)
+        in_columns = fits_in_columns(diff_of(self.hunks), width)
         for hunk in self.hunks:
             start = len(lines)
-            lines += self._heading(hunk, width)
+            lines += self._lay_out_heading(hunk, width)
             painted = self._diff(hunk, width, in_columns)
             if hunk.number not in self.accepted:
                 painted = [replace(line, strip=line.strip.apply_style(Style(dim=True))) for line in painted]
@@ -426,6 +417,8 @@ class HunkReview(Dialog[Answer | None]):
             self._set(self.accepted ^ {number}, number)
 
     def _set(self, accepted: set[int], current: int) -> None:
+        if not self.is_open:
+            return
         self.accepted, self.current = accepted, current
         self.update()
         if current < len(self._places):
@@ -436,7 +429,7 @@ class HunkReview(Dialog[Answer | None]):
     def _sign(self, hunk: ChangeHunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
 
-    def _heading(self, hunk: ChangeHunk, width: int) -> list[BlockLine]:
+    def _lay_out_heading(self, hunk: ChangeHunk, width: int) -> list[BlockLine]:
         palette = self.palette
         sign, style = self._sign(hunk)
         here = hunk.number == self.current
@@ -445,11 +438,6 @@ class HunkReview(Dialog[Answer | None]):
         name = palette.accent + palette.strong if here else palette.muted
         mark = [("❯ " if here else "  ", palette.accent)]
         return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
-
-    def _fit_in_columns(self, width: int) -> bool:
-        if width not in self._in_columns:
-            self._in_columns[width] = fits_in_columns(diff_of(self.hunks or ()), width)
-        return self._in_columns[width]
 
     def _diff(self, hunk: ChangeHunk, width: int, in_columns: bool) -> list[BlockLine]:
         key, painted = (hunk.number, width), self._painted
@@ -464,7 +452,7 @@ def _compare(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHu
     return present, split(*texts_of(event.name, event.input, present))
 
 
-def _resolved_path(given: str, cwd: Path) -> Path:
+def _resolve_path(given: str, cwd: Path) -> Path:
     home = given == "~" or given.startswith("~/")
     return Path(os.path.normpath(cwd / (Path(given).expanduser() if home else given)))
 

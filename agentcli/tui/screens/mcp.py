@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from textual import events
 
@@ -18,16 +18,15 @@ from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import tool_names
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
-from agentcli.tui.screens.page import Page, TextPage
+from agentcli.tui.blocks.rows import Runs
+from agentcli.tui.screens.page import LivePage, TextPage
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row
-from agentcli.tui.screens.text import Runs, safe, wrap_rows
+from agentcli.tui.screens.text import safe, wrap_rows
 
 T = TypeVar("T")
 
 _LOG_LINES = 200
-_LOG_SECONDS = 1.0
-"""Refresh interval of a shown log, in seconds."""
 _HEAD_ROWS = 5
 
 
@@ -62,10 +61,7 @@ class ServerSheet(ListSheet[T, None]):
             self._shown_version = self.servers.version
             if not self.is_open:
                 return
-            said, good = self._said, self._is_good
             self.set_rows(self.current_rows())
-            if said:
-                self.say(said, good=good)
 
     def actions(self) -> Sequence[Action]:
         server = self.server
@@ -134,30 +130,20 @@ class SignInPage(TextPage):
         self.leave()
 
 
-class LogPage(Page[None]):
-    """The last lines of a log, live. Follows its end unless scrolled up."""
+class LogPage(LivePage[None]):
+    """The last lines of a log."""
 
     def __init__(self, title: str, read: Callable[[], Sequence[str]]) -> None:
         super().__init__(title)
         self._read = read
         self._shown: list[str] = []
 
-    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
-        self._shown = list(self._read())
-        self.set_interval(_LOG_SECONDS, self.update_lines)
-        self.call_after_refresh(self.go_to_end)
+    def has_changed(self) -> bool:
+        before, self._shown = self._shown, list(self._read())
+        return self._shown != before
 
     def lines(self, width: int) -> Sequence[Runs]:
         return [[(safe(line), self.palette.text)] for line in self._shown]
-
-    def update_lines(self) -> None:
-        lines = list(self._read())
-        if lines == self._shown or not self.is_open:
-            return
-        self._shown, follows = lines, not self.scroller.hidden[1]
-        self.update()
-        if follows:
-            self.call_after_refresh(self.go_to_end)  # after the new height is known
 
 
 class McpPage(ServerSheet[str]):
@@ -194,7 +180,7 @@ class McpPage(ServerSheet[str]):
 class Offered:
     """Value of one row on a server's page."""
 
-    kind: Literal["about", "log", "tool", "refused", "prompt", "resource", "template"]
+    kind: str
     name: str = ""
 
 
@@ -231,48 +217,43 @@ class ServerPage(ServerSheet[Offered]):
 
     def current_rows(self) -> list[Row[Offered]]:
         server, offers = self.server, self.server.offers
-        about = (
-            "command, protocol, instructions" if server.config.kind == "stdio" else "address, protocol, instructions"
+        names = tool_names(listing.name_part(server, self.servers), [tool.name for tool in offers.tools])
+        commands = listing.prompt_commands(server, list(self.servers))
+        rows: list[Row[Offered]] = []
+        self._previews: dict[Offered, Callable[[], Sequence[str]]] = {}
+
+        def add(row: Row[Offered], preview: Callable[[], Sequence[str]]) -> None:
+            rows.append(row)
+            self._previews[row.value] = preview
+
+        place = "command" if server.config.kind == "stdio" else "address"
+        add(Row(Offered("about"), "About", f"{place}, protocol, instructions"), lambda: listing.about(server))
+        add(
+            Row(Offered("log"), "Log", counted(len(server.log), "line")),
+            lambda: listing.log_tail(server, _LOG_LINES) or ("(no log lines)",),
         )
-        rows = [Row(Offered("about"), "About", about), Row(Offered("log"), "Log", counted(len(server.log), "line"))]
         for tool in offers.tools:
             mark = "○" if tool.name in server.disabled_tools else "●"
-            summary = listing.tool_summary(tool, server)
-            rows.append(Row(Offered("tool", tool.name), tool.name, summary, mark, "Tools"))
+            row = Row(Offered("tool", tool.name), tool.name, listing.tool_summary(tool, server), mark, "Tools")
+            add(row, partial(listing.tool_lines, tool, server, names[tool.name]))
         for name, reason in offers.refused:
-            rows.append(Row(Offered("refused", name), name, reason, "✗", "Refused tools"))
+            row = Row(Offered("refused", name), name, reason, "✗", "Refused tools")
+            add(row, partial(_texts, name, "", "This tool cannot be used:", reason))
         for prompt in offers.prompts:
-            summary = listing.prompt_summary(prompt)
             label = f"{prompt.name} {listing.argument_hint(prompt)}".rstrip()
-            rows.append(Row(Offered("prompt", prompt.name), label, summary, "/", "Prompts"))
-        for resource in offers.resources:
-            summary = listing.resource_summary(resource)
-            rows.append(Row(Offered("resource", resource.uri), resource.uri, summary, "@", "Resources"))
-        for template in offers.templates:
-            summary, uri = listing.resource_summary(template), template.uri_template
-            rows.append(Row(Offered("template", uri), uri, summary, "@", "Resource templates"))
+            row = Row(Offered("prompt", prompt.name), label, listing.prompt_summary(prompt), "/", "Prompts")
+            add(row, partial(listing.prompt_lines, prompt, commands[prompt.name]))
+        resources = [(each.uri, listing.resource_summary(each), "Resources") for each in offers.resources]
+        resources += [
+            (each.uri_template, listing.resource_summary(each), "Resource templates") for each in offers.templates
+        ]
+        for uri, summary, group in resources:
+            row = Row(Offered(group, uri), uri, summary, "@", group)
+            add(row, partial(_texts, f"@{server.name}:{uri}", "", summary))
         return rows
 
-    def _command(self, prompt: str) -> str:
-        return listing.prompt_commands(self._server, list(self.servers))[prompt]
-
     def preview_lines(self, row: Row[Offered]) -> Sequence[str]:
-        server, offers, name = self.server, self.server.offers, row.value.name
-        match row.value.kind:
-            case "about":
-                return listing.about(server)
-            case "log":
-                return listing.log_tail(server, _LOG_LINES) or ("(no log lines)",)
-            case "tool":
-                names = tool_names(listing.name_part(server, self.servers), [tool.name for tool in offers.tools])
-                found = (tool for tool in offers.tools if tool.name == name)
-                return next((listing.tool_lines(tool, server, names[name]) for tool in found), ())
-            case "prompt":
-                prompts = (prompt for prompt in offers.prompts if prompt.name == name)
-                return next((listing.prompt_lines(prompt, self._command(name)) for prompt in prompts), ())
-            case "refused":
-                return (name, "", "This tool cannot be used:", row.detail)
-        return (f"@{server.name}:{name}", "", row.detail)
+        return self._previews[row.value]()
 
     def choose(self, row: Row[Offered]) -> None:
         title = f"{self._server.name}: {row.label}"
@@ -295,3 +276,7 @@ class ServerPage(ServerSheet[Offered]):
         switch = partial(self._act, partial(self.servers.set_tool_enabled, server.name, tool, is_off))
         others = [action for action in super().actions() if action[0] != "e"]
         return [("e", f"{'enable' if is_off else 'disable'} tool", switch), ("space", "", switch), *others]
+
+
+def _texts(*lines: str) -> Sequence[str]:
+    return lines

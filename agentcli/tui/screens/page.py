@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from textual import events, work
@@ -19,23 +19,13 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.blocks.base import BlockLine, wrap
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.sheet import MARGIN, Keys, Sheet
-from agentcli.tui.screens.text import EntryLine, Runs, safe_block
+from agentcli.tui.screens.text import EntryLine, safe_block
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.painting import StyledCells, cut, paint
 from agentcli.tui.transcript.search import FoundSpots, Query, matches_in, parse_query
-
-_UNITS: Mapping[str, tuple[int, int, int]] = {
-    "up": (-1, 0, 0),
-    "down": (1, 0, 0),
-    "pageup": (0, -1, 0),
-    "pagedown": (0, 1, 0),
-    "home": (0, 0, -1),
-    "end": (0, 0, 1),
-}
-"""Scrolling keys: number of rows, pages and whole texts to move by."""
+from agentcli.tui.transcript.stack import StyledCells, cut, paint
 
 
 class Scroller(ScrollView, can_focus=False):
@@ -92,10 +82,11 @@ class Scroller(ScrollView, can_focus=False):
         return top, max(0, self.row_count - self.shown - top)
 
     def press(self, key: str) -> bool:
-        rows, pages, texts = _UNITS.get(key, (0, 0, 0))
-        if steps := rows + pages * max(1, self.shown - 1) + texts * self.row_count:
-            self.move_to(self.hidden[0] + steps)
-        return key in _UNITS
+        page, whole = max(1, self.shown - 1), self.row_count
+        steps = {"up": -1, "down": 1, "pageup": -page, "pagedown": page, "home": -whole, "end": whole}
+        if key in steps:
+            self.move_to(self.hidden[0] + steps[key])
+        return key in steps
 
     def move_to(self, row: int) -> None:
         y = max(0, min(row, self.row_count - self.shown))
@@ -191,17 +182,10 @@ T = TypeVar("T")
 
 LONG = 80_000
 """Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
-_LETTERS: Mapping[str, str] = {
-    "k": "up",
-    "j": "down",
-    "b": "pageup",
-    "space": "pagedown",
-    "g": "home",
-    "G": "end",
-    "upper_g": "end",
-}
+_LETTERS = {"k": "up", "j": "down", "b": "pageup", " ": "pagedown", "g": "home", "G": "end"}
 """The same as in `less`."""
 _MAX_ENTRY = 100_000
+REFRESH_SECONDS = 0.5
 
 
 class ReadingSheet(Sheet[T]):
@@ -258,17 +242,14 @@ class ReadingSheet(Sheet[T]):
     def body_lines(self) -> list[BlockLine]:
         key, width = self.layout_key, self.body_width
         version, lines = self._laid_out.get(key, (-1, []))
-        self._lines_are_final = version == self._version or self.size_of_body <= LONG
-        if version == self._version:
-            return lines
-        if self.size_of_body <= LONG:
-            lines = self.body(width)
-            self._laid_out[key] = (self._version, lines)
-            return lines
-        if key not in self._laying_out:
+        if version != self._version and self.size_of_body <= LONG:
+            version, lines = self._laid_out[key] = self._version, self.body(width)
+        self._lines_are_final = version == self._version
+        if not self._lines_are_final and key not in self._laying_out:
             self._laying_out.add(key)
             self._lay_out_in_thread(key, width)
-        return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
+        is_missing = version < 0
+        return wrap([("Laying out a long text …", self.palette.muted)], width) if is_missing else lines
 
     @work(group="layout")
     async def _lay_out_in_thread(self, key: Hashable, width: int) -> None:
@@ -352,7 +333,7 @@ class Page(ReadingSheet[T]):
         if key == "escape":
             self.back()
         elif not self._typing:
-            return self.read_on(key)
+            return self.read_on(character or key)
         elif key == "enter":
             self._typing = False  # from now on `n` and `N` move between matches
             self.paint()
@@ -367,11 +348,11 @@ class Page(ReadingSheet[T]):
         self.end_search() if self.searching else self.leave()
 
     def read_on(self, key: str) -> bool:
-        """Handle a key outside of the search line."""
-        steps = {"n": 1, "enter": 1, "N": -1, "upper_n": -1}.get(key, 0)
+        """Handle a key outside of the search line; `key` is the character of a key that prints one."""
+        steps = {"n": 1, "enter": 1, "N": -1}.get(key, 0)
         if self.scroller.press(_LETTERS.get(key, key)):
             pass
-        elif key in ("slash", "ctrl+f"):
+        elif key in ("/", "ctrl+f"):
             self._typing = True
             self.begin_search(self.entry.line.text)
         elif key == "q":
@@ -383,15 +364,35 @@ class Page(ReadingSheet[T]):
             return False
         return True
 
-    def go_to_end(self) -> None:
-        if self.is_open:
-            self.scroller.move_to(self.scroller.row_count)
-
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         if self._typing:
             self.entry.line.insert(event.text[:400])
             self.find_typed()
+
+
+class LivePage(Page[T]):
+    """A page whose content changes while it is open; it follows its end unless scrolled up."""
+
+    def has_changed(self) -> bool:
+        """Update the content; called twice a second."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
+        self.has_changed()
+        self.set_interval(REFRESH_SECONDS, self.refresh_content)
+        self.call_after_refresh(self._go_to_end)
+
+    def refresh_content(self) -> None:
+        if self.is_open and self.has_changed():
+            follows = not self.scroller.hidden[1]
+            self.update()
+            if follows:
+                self.call_after_refresh(self._go_to_end)  # after the new height is known
+
+    def _go_to_end(self) -> None:
+        if self.is_open:
+            self.scroller.move_to(self.scroller.row_count)
 
 
 class TextPage(Page[None]):

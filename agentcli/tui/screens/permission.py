@@ -9,26 +9,22 @@ from typing import Literal
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import shown_command
+from agentcli.core.text.plaintext import show_command
 from agentcli.interactive.questions.model import AnswerChoice
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
-from agentcli.permissions.rules import shown_rule
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
+from agentcli.permissions.rules import show_rule
+from agentcli.tui.blocks.base import BlockLine, wrap
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.hunks import REVIEWABLE, has_several
-from agentcli.tui.screens.page import LONG
 from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, paragraph
-from agentcli.tui.theme.palette import Palette
 
 MAX_SHORT_RULE = 60
 """Maximum length of a rule shown in the choice; a longer one is shown in the body."""
 
 
 class PermissionDialog(QuestionDialog):
-    body_varies = True
     folds = True
 
     def __init__(self, asked: PermissionQuestion, waiting: int = 0, cwd: Path | None = None) -> None:
@@ -44,7 +40,6 @@ class PermissionDialog(QuestionDialog):
         """Purpose of the entry line; "" if it is for the words of a choice."""
         self._typed_rules: list[str] = []
         """Rules already entered while several are being edited."""
-        self._details: dict[int, list[BlockLine]] = {}
         # If the diff was truncated, its remaining hunks are unknown.
         has_hunks = event.display.get("truncated") or has_several(str(event.display.get("diff", "")))
         self._is_reviewable = event.name in REVIEWABLE and bool(has_hunks)
@@ -76,18 +71,11 @@ class PermissionDialog(QuestionDialog):
     def _rules(self) -> tuple[str, ...]:
         return self._always.rules if self._always is not None else ()
 
-    def set_palette(self, palette: Palette) -> None:
-        # In this order, because a thread may be laying out the body.
-        self.palette, self._details = palette, {}
-        super().set_palette(palette)
-
-    def body(self, width: int) -> list[BlockLine]:
-        details = self._details
-        if width not in details:
-            details[width] = super().body(width)
-        lines = [*details[width]]
+    def body_lines(self) -> list[BlockLine]:
+        """The call, which does not change, and the rules that "always" would save."""
+        lines = super().body_lines()
         if self._always is not None and not self._rule_in_choice:
-            lines += [BLANK, *self._rule_lines(self._always, width)]
+            return [*lines, BLANK, *self._rule_lines(self._always, self.body_width)]
         return lines
 
     def _reveal_rules(self) -> None:
@@ -104,7 +92,7 @@ class PermissionDialog(QuestionDialog):
         what = f"“Always” would save ({place.label}):" if self.compact else f"“Always” would save, {place.where}:"
         lines = wrap([(what, palette.muted)], width)
         for rule in always.rules:
-            lines += paragraph(shown_rule(rule), width, palette.code, mark=[("  + ", palette.success)])
+            lines += paragraph(show_rule(rule), width, palette.code, mark=[("  + ", palette.success)])
         lines += paragraph(always.covers, width, palette.text, mark=[("    covers ", palette.muted)])
         if always.note:
             lines += paragraph(always.note, width, palette.muted, indent="    ")
@@ -117,8 +105,7 @@ class PermissionDialog(QuestionDialog):
         always = self._always
         if always is None or len(always.rules) != 1 or always.risk or (always.edited and always.note):
             return False
-        # A body that is laid out in a thread does not know how much room the choices will get.
-        return len(always.rules[0]) <= MAX_SHORT_RULE and not self.compact and self.size_of_body <= LONG
+        return len(always.rules[0]) <= MAX_SHORT_RULE and not self.compact
 
     def choices(self) -> Sequence[SheetChoice]:
         found = super().choices()
@@ -134,8 +121,8 @@ class PermissionDialog(QuestionDialog):
         count = len(self._offered)
         which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
         if self._rule_in_choice:
-            label = f"Always allow {shown_command(shown_rule(always.rules[0]))}"
-            detail = f"covers {shown_command(always.covers)}{'; saved' if self._place else ','} {place.where}"
+            label = f"Always allow {show_command(show_rule(always.rules[0]))}"
+            detail = f"covers {show_command(always.covers)}{'; saved' if self._place else ','} {place.where}"
             detail = f"{detail}. {always.note}" if always.note else detail
         else:
             label = (
@@ -157,14 +144,14 @@ class PermissionDialog(QuestionDialog):
 
     def show_waiting(self, count: int) -> None:
         self._waiting = count
-        self.update()
+        self.settle()
 
-    def turn(self, name: str, step: int) -> None:
-        self._place = (self._place + step) % len(self._places)
-        self.update()
-
-    def turn_more(self, name: str, step: int) -> None:
-        self._show_choice((self._rule_number + step) % len(self._offered))
+    def turn(self, step: int, *, by_arrow: bool) -> None:
+        if by_arrow:
+            self._show_choice((self._rule_number + step) % len(self._offered))
+        else:
+            self._place = (self._place + step) % len(self._places)
+            self.settle()
 
     def follow_mark(self, name: str) -> None:
         if name == "always":
@@ -191,7 +178,7 @@ class PermissionDialog(QuestionDialog):
         """Switch to another rule choice and scroll to its rules. The call does not have to be read again."""
         was_read = not self.locked
         self._rule_number = number
-        self.update()
+        self.settle()
         if was_read:
             self._reveal_rules()
 
@@ -245,4 +232,4 @@ class PermissionDialog(QuestionDialog):
 
         # Two dialogs on top of each other would look like two questions.
         sheet.display = False
-        self.open(HunkReview(self._request, cwd=self._cwd), reviewed)
+        self.app.push_screen(HunkReview(self._request, cwd=self._cwd), reviewed)

@@ -9,14 +9,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
-from agentcli.commands.permissions import SCOPES, used
+from agentcli.commands.permissions import SCOPES, describe_use
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Behavior, SaveTo
-from agentcli.permissions.rules import checked, covered_by, risk_of
+from agentcli.permissions.rules import check_rule, describe_cover, risk_of
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row, entries_of, find
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, safe, wrap_rows
+from agentcli.tui.screens.text import safe, wrap_rows
 
 _TITLES: Mapping[str, str] = {
     "session": "This session",
@@ -46,10 +47,10 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         if row is None:
             return []
         entry = row.value
-        covers = f"{_VERBS[entry.behavior]}: {covered_by([entry.text])}"
+        covers = f"{_VERBS[entry.behavior]}: {describe_cover([entry.text])}"
         return [
             *wrap_rows([(safe(covers), self.palette.text)], width, 2),
-            *wrap_rows([(safe(f"{entry.source} · {used(entry)}"), self.palette.muted)], width, 2),
+            *wrap_rows([(safe(f"{entry.source} · {describe_use(entry)}"), self.palette.muted)], width, 2),
         ]
 
     def follow_cursor(self, row: Row[RuleEntry] | None) -> None:
@@ -60,10 +61,10 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         if not entry.editable:
             self.say(f"It comes from {safe(entry.source)}: change it there.")
         else:
-            self.open(RuleEditor(entry), self._edited)
+            self.open(RuleEditor(entry), self.dismiss)
 
     def actions(self) -> Sequence[Action]:
-        add: Action = ("a", "add", lambda: self.open(RuleEditor(None), self._edited))
+        add: Action = ("a", "add", lambda: self.open(RuleEditor(None), self.dismiss))
         if self.row is None:
             return [add]
         entry = self.row.value
@@ -80,10 +81,6 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         else:
             self.say(f"Press d again to remove {safe(entry.text)}.")
             self._removing = entry
-
-    def _edited(self, line: str | None) -> None:
-        if line is not None:
-            self.dismiss(line)
 
 
 class RuleEditor(ListSheet[Behavior, str]):
@@ -106,9 +103,10 @@ class RuleEditor(ListSheet[Behavior, str]):
             self.call_after_refresh(self._fill, self._entry.text)
 
     def _fill(self, text: str) -> None:
-        self.entry.line.insert(text)
-        self._filter()
-        self.settle()
+        if self.is_open:
+            self.entry.line.insert(text)
+            self._filter()
+            self.settle()
 
     def _filter(self, keep: Behavior | None = None) -> None:
         """Instead of searching, list what can be done with the typed rule."""
@@ -123,10 +121,10 @@ class RuleEditor(ListSheet[Behavior, str]):
             return []
         behaviors = [self._entry.behavior] if self._entry is not None else list(reversed(BEHAVIORS))
         try:
-            rule = checked(text)
+            rule = check_rule(text)
         except UsageError as error:
             return [Row(behavior, text, disabled=str(error)) for behavior in behaviors[:1]]
-        covers = covered_by([rule.text])
+        covers = describe_cover([rule.text])
         return [Row(behavior, f"{_VERBS[behavior]} {rule.text}", f"covers {covers}") for behavior in behaviors]
 
     def about(self, row: Row[Behavior] | None, width: int) -> list[Runs]:
@@ -139,7 +137,7 @@ class RuleEditor(ListSheet[Behavior, str]):
         return lines
 
     def _risk(self, row: Row[Behavior]) -> str:
-        return risk_of(checked(self.query_text)) if row.value == "allow" and not row.disabled else ""
+        return risk_of(check_rule(self.query_text)) if row.value == "allow" and not row.disabled else ""
 
     def press(self, key: str, character: str | None) -> bool:
         if key not in ("tab", "shift+tab"):
@@ -151,7 +149,7 @@ class RuleEditor(ListSheet[Behavior, str]):
         return True
 
     def choose(self, row: Row[Behavior]) -> None:
-        text = checked(self.query_text).text
+        text = check_rule(self.query_text).text
         risk = self._risk(row)
         if risk and self._confirming != text:
             self.say(f"{safe(risk)} Press Enter again to save it.")
@@ -175,6 +173,6 @@ def rule_rows(entries: Sequence[RuleEntry]) -> list[Row[RuleEntry]]:
     rows = []
     for entry in sorted(entries, key=lambda each: SCOPES.index(each.scope)):
         shows_use = entry.last is not None or entry.inactive
-        detail = f"{entry.behavior:<5}  {used(entry) if shows_use else ''}".rstrip()
+        detail = f"{entry.behavior:<5}  {describe_use(entry) if shows_use else ''}".rstrip()
         rows.append(Row(entry, entry.text, detail, _SIGNS[entry.behavior], _TITLES[entry.scope]))
     return rows

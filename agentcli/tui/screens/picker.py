@@ -7,18 +7,19 @@ stands for is shown beside the list; on a narrow one the text that the list had 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Offset
 
-from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, entries_of, find
+from agentcli.tui.blocks.rows import Runs
+from agentcli.tui.screens.row_list import MOVES, FoundEntry, Row, RowEntry, RowList, entries_of, find
 from agentcli.tui.screens.sheet import MARGIN, Keys, Sheet
-from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrap_rows
+from agentcli.tui.screens.text import EntryLine, StyledRows, first_rows, safe, safe_block, wrap_rows
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,23 +27,9 @@ Preview = Callable[[Row[T]], Sequence[str]]
 Action = tuple[str, str, Callable[[], object]]
 """A key of a list, what it does in a word ("" if it is not shown), and the function to call."""
 
-MAX_AT_ONCE = 1_000
-"""Rows that are searched without delaying a key; more are searched in a thread."""
 _PREVIEW_ROWS = 12
 _PREVIEW_PAUSE = 0.05
 """Delay in seconds before a preview is read in a thread, so that a held arrow key does not read all rows."""
-
-
-_MOVES: Mapping[str, Callable[[RowList[Any]], None]] = {
-    "up": lambda rows: rows.move(-1),
-    "ctrl+p": lambda rows: rows.move(-1),
-    "down": lambda rows: rows.move(1),
-    "ctrl+n": lambda rows: rows.move(1),
-    "pageup": lambda rows: rows.move_page(-1),
-    "pagedown": lambda rows: rows.move_page(1),
-    "home": lambda rows: rows.move_to(0),
-    "end": lambda rows: rows.move_to(rows.row_count - 1),
-}
 
 
 class ListSheet(Sheet[R], Generic[T, R]):
@@ -67,6 +54,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """Number of first rows of such a preview that stay visible above its end."""
     unlisted_first: ClassVar[bool] = False
     max_query: ClassVar[int] = 200
+    max_at_once: ClassVar[int] = 300
+    """Rows that are searched without delaying a key; more are searched in a thread."""
     label_cells: ClassVar[int] = 10**6
     """Maximum width of the first column; what it cuts is shown below the list."""
 
@@ -77,26 +66,28 @@ class ListSheet(Sheet[R], Generic[T, R]):
     empty = "There is nothing to choose from."
 
     def __init__(
-        self,
-        title: str,
-        rows: Sequence[Row[T]],
-        start: T | None = None,
-        preview: Preview[T] | None = None,
+        self, title: str, rows: Sequence[Row[T]], start: T | None = None, preview: Preview[T] | None = None
     ) -> None:
         super().__init__(title)
         self._entries = entries_of(rows)
         self._start = start
         self._preview = preview
-        self._is_searching = False
         self._found_count = len(self._entries)
         self._typed_row: Row[T] | None = None
+        self._is_finding = False
+        """Whether a thread searches; what is shown then are the rows for an earlier query."""
+        self._keep: T | None = None
+        """Value whose row the cursor stays on after the search."""
+        self._held: list[events.Key] = []
+        """Keys for the rows that the thread is about to find."""
         self._said = ""
         """Message below the list, e.g. why the last Enter did nothing."""
         self._is_good = False
         """Whether the message reports a success."""
-        self._about_shown = 0
-        self._about_height = (0, 0)
-        """Width, and the maximum rows needed so far at that width, so that the sheet does not jump while moving."""
+        self._about_rows = 0
+        """Rows shown below the list."""
+        self._most_about = 0
+        """Maximum rows needed there so far, so that the sheet does not jump while the cursor moves."""
 
     def head(self, width: int, room: int) -> list[Runs]:
         """Rows above the list; `room` is the number of rows for them and the list."""
@@ -117,6 +108,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def choose(self, row: Row[T]) -> None:
         """Called for Enter or a click on a row that can be chosen."""
         raise NotImplementedError
+
+    def search(self, entries: Sequence[RowEntry[T]], query: str) -> list[FoundEntry[T]]:
+        """Entries that match a query, the best first. Also called in a thread."""
+        return find(entries, query)
 
     def make_unlisted(self, query: str) -> Row[T] | None:
         """A row for a query that is not in the list; None if only listed rows can be chosen."""
@@ -178,41 +173,34 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def set_rows(self, rows: Sequence[Row[T]]) -> None:
         """Replace the rows; cursor (by value) and search query stay."""
+        self._set_entries(entries_of(rows))
+
+    def _set_entries(self, entries: list[RowEntry[T]]) -> None:
         here = self.row.value if self.row is not None else self._start
-        self._entries = entries_of(rows)
+        self._entries = entries
         self.listing.measure(self._entries, self.label_cells)
+        said = self._said
         self._filter(here)
+        self._said = said
         self.settle()
 
     def lay_out(self, width: int, room: int) -> None:
-        head, body, about = (
-            self.query_one("#head", StyledRows),
-            self.query_one("#body"),
-            self.query_one("#about", StyledRows),
-        )
-        search = 1 if self.searching else 0
+        head, about = self.query_one("#head", StyledRows), self.query_one("#about", StyledRows)
+        room -= self.searching
         wide = self._preview is not None and width >= self.wide and bool(self._entries)
         self.query_one("#preview").display = wide
-        rows = self.head(max(1, width - 2 * MARGIN), room - search - 1)
+        rows = self.head(max(1, width - 2 * MARGIN), room - 1)
         head.show(rows, len(rows))
-        below = min(self._about_rows(width), max(0, (room - search - len(rows)) // 2))
-        self._about_shown = below
-        about.show(about.rows, below)
-        wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
-        if wide:
-            wanted = max(wanted, _PREVIEW_ROWS)
-        wanted = max(wanted, self.min_rows - search - len(rows) - below)
-        body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
+        room -= len(rows)
+        self._most_about = max(self._most_about, len(self._about(width)), self.listing.is_cut(width) and not wide)
+        self._about_rows = min(self._most_about, max(0, room // 2))
+        about.show(about.rows, self._about_rows)
+        groups = {entry.row.group for entry in self._entries if entry.row.group}
+        wanted = max(len(self._entries) + len(groups), _PREVIEW_ROWS if wide else 1)
+        covering = self.min_rows - self.searching - len(rows) - self._about_rows
+        self.query_one("#body").styles.height = max(1, min(max(wanted, covering), room - self._about_rows))
         if wide:
             self.call_after_refresh(self._show_preview)
-
-    def _about_rows(self, width: int) -> int:
-        known, most = self._about_height
-        if known != width:
-            most = 1 if self.listing.is_cut(width) and not self.query_one("#preview").display else 0
-        most = max(most, len(self._about(width)))
-        self._about_height = (width, most)
-        return most
 
     def _about(self, width: int) -> list[Runs]:
         palette, row = self.palette, self.listing.row
@@ -233,10 +221,11 @@ class ListSheet(Sheet[R], Generic[T, R]):
         super().paint()
         palette, rows = self.palette, self.listing
         rows.palette = palette
-        rows.empty = self.empty if not self._entries else f"No match for “{self.query_text[:40]}”."
+        no_match = "Searching…" if self._is_finding else f"No match for “{self.query_text[:40]}”."
+        rows.empty = no_match if self._entries else self.empty
         rows.refresh()
         self.entry.repaint(palette)
-        self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))
+        self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_rows))
 
     def asides(self) -> Sequence[str]:
         total = len(self._entries)
@@ -253,7 +242,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def _after_move(self) -> None:
         self.follow_cursor(self.row)
         self._show_preview()
-        if len(self._about(self.size.width)) > self._about_height[1]:
+        if len(self._about(self.size.width)) > self._most_about:
             self.settle()
         else:
             self.paint()
@@ -278,11 +267,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
             self._fill_preview(lines)
 
     def _fill_preview(self, lines: Sequence[str]) -> None:
-        text = self.palette.text
-        rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
         pane = self.query_one("#preview", StyledRows)
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
-        pieces = [piece for row in rows for piece in wrap_rows(row, width, 4)]
+        parts = [part for line in lines[:200] for part in safe_block(line[:2000])]
+        pieces = [piece for part in parts for piece in wrap_rows([(part, self.palette.text)], width, 4)]
         height = pane.size.height
         if self.preview_end and len(pieces) > height > 0:
             keeps = self.preview_keeps if self.preview_keeps < height - 1 else 0
@@ -292,25 +280,27 @@ class ListSheet(Sheet[R], Generic[T, R]):
         pane.show([[("│ ", self.palette.faint), *piece] for piece in pieces])
 
     def _filter(self, keep: T | None = None) -> None:
-        self._is_searching = len(self._entries) > MAX_AT_ONCE and bool(self.query_text.strip())
-        if self._is_searching:
-            self.work(self._search, "search")
-        else:
-            self._show_found(find(self._entries, self.query_text), keep)
+        self._keep = keep
+        if len(self._entries) <= self.max_at_once or not self.query_text.strip():
+            self._show_found(self.search(self._entries, self.query_text))
+        elif not self._is_finding:
+            self._is_finding = True
+            self.work(self._find, "find")
 
-    async def _search(self) -> None:
-        found = await asyncio.to_thread(find, self._entries, self.query_text)
-        if self._is_searching and self.is_open:
-            self._is_searching = False
-            self._show_found(found, None)
+    async def _find(self) -> None:
+        """Search in a thread until the query no longer changes: at most one thread at a time."""
+        while self._is_finding:
+            entries, query = self._entries, self.query_text
+            found = await asyncio.to_thread(self.search, entries, query)
+            if not self.is_open:
+                return
+            if self._is_finding and entries is self._entries and query == self.query_text:
+                self._show_found(found)
+                return
 
-    def _finish_search(self) -> None:
-        if self._is_searching:
-            self._is_searching = False
-            self._show_found(find(self._entries, self.query_text), None)
-
-    def _show_found(self, found: list[FoundEntry[T]], keep: T | None) -> None:
-        query = self.query_text.strip()
+    def _show_found(self, found: list[FoundEntry[T]]) -> None:
+        self._is_finding = False
+        query, keep = self.query_text.strip(), self._keep
         self._typed_row = self.make_unlisted(query) if query else None
         if self._typed_row is not None:
             typed = FoundEntry(entries_of([self._typed_row])[0])
@@ -319,29 +309,39 @@ class ListSheet(Sheet[R], Generic[T, R]):
             keep = self.row.value  # the query was deleted: keep the cursor on its row
         values = [each.entry.row.value for each in found] if keep is not None else []
         self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
+        held, self._held = self._held, []
+        for event in held:
+            self.on_key(event)
 
     def press(self, key: str, character: str | None) -> bool:
-        if key == "escape":
+        if self._held or (self._is_finding and (key == "enter" or key in MOVES)):
+            self._held.append(events.Key(key, character))
+        elif key == "escape":
             self.back()
-        elif key in _MOVES:
-            self._finish_search()
-            _MOVES[key](self.listing)
+        elif self.listing.press(key):
+            pass
         elif key == "enter":
             self.enter()
-        elif not self.searching:
-            return self._begin_search() if character == "/" else self._act_on(key)
-        else:
+        elif self.searching:
             return self._edit(key, character)
+        elif character == "/":
+            self.entry.display = True
+            self.settle()
+        else:
+            act = next((act for name, _word, act in self.actions() if name == key), None)
+            if act is None:
+                return False
+            act()
         return True
 
     def back(self) -> None:
-        self._end_search() if self.letters and self.searching else self.leave()
-
-    def _act_on(self, key: str) -> bool:
-        act = next((act for name, _word, act in self.actions() if name == key), None)
-        if act is not None:
-            act()
-        return act is not None
+        if not (self.letters and self.searching):
+            self.leave()
+            return
+        self.entry.line.clear()
+        self.entry.display = False
+        self._filter()
+        self.settle()
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -359,17 +359,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self.entry.repaint(self.palette)
         return True
 
-    def _begin_search(self) -> bool:
-        self.entry.display = True
-        self.settle()
-        return True
-
-    def _end_search(self) -> None:
-        self.entry.line.clear()
-        self.entry.display = False
-        self._filter()
-        self.settle()
-
     def _cursor_moved(self) -> None:
         self._said = ""
         self._after_move()
@@ -380,7 +369,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self.enter()
 
     def enter(self) -> None:
-        self._finish_search()
         row = self.row
         if row is None:
             return

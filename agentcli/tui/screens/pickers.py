@@ -1,4 +1,4 @@
-"""Lists to choose from: model, effort, permission mode, theme, session, help, hooks."""
+"""Lists to choose from: model, effort, permission mode, theme, session, earlier prompt, help, hooks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from agentcli.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.format import ago, money, token_count
+from agentcli.core.text.fuzzy import fold_case, is_case_sensitive
+from agentcli.interactive.drafts import Draft
 from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
+from agentcli.tui.blocks.rows import Runs, join_runs
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet, Picker
-from agentcli.tui.screens.row_list import Row
+from agentcli.tui.screens.row_list import FoundEntry, Row, RowEntry, entries_of, find
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, join_runs, safe, wrap_rows
+from agentcli.tui.screens.text import safe, wrap_rows
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
 
 ACTIVE_SIGN = "●"
-_NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
-NO_CHANGE = ChangePrice(0, 0.0)
 _MEANS = {
     "low": "short answers, quick and cheap",
     "medium": "a balance, for everyday work",
@@ -46,13 +47,13 @@ class ModelPicker(Picker[str]):
         catalog: Catalog,
         current: str,
         context_tokens: int = 0,
-        price_of_change: Callable[[str], ChangePrice] = lambda _model: NO_CHANGE,
+        price_of_change: Callable[[str], ChangePrice] = lambda _model: ChangePrice(0, 0.0),
     ) -> None:
         self._catalog = catalog
         self._current = catalog.resolve(current)
         self._context_tokens = context_tokens
         self._price_of_change = price_of_change
-        known = catalog.known_ids()
+        known = catalog.list_ids()
         ids = known if self._current in known else (self._current, *known)
         rows = [self._row(catalog.get(id)) for id in ids]
         super().__init__("Model", rows, start=self._current)
@@ -65,23 +66,21 @@ class ModelPicker(Picker[str]):
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
         if row is None:
             return []
-        palette = self.palette
-        info = self._catalog.get(row.value)
+        info, palette = self._catalog.get(row.value), self.palette
+        window, tokens = token_count(info.context_window), token_count(self._context_tokens)
         price = f"Prices per million tokens, as of {PRICES_TAKEN}." if info.price else ""
         if row.value == self._current:
-            return wrap_rows([(f"Active now. {price}", palette.muted)], width, 2)
-        if self._context_tokens > info.context_window:
-            text = (
-                f"! Its context window is {token_count(info.context_window)} tokens and the conversation has "
-                f"{token_count(self._context_tokens)}: compact it first."
-            )
-            return wrap_rows([(text, palette.warning)], width, 2)
-        change = describe_change(self._price_of_change(row.value))
-        return wrap_rows([(f"{change} {price}", palette.muted)], width, 2)
+            text = f"Active now. {price}"
+        elif self._context_tokens > info.context_window:
+            warning = f"! Its context window is {window} tokens and the conversation has {tokens}: compact it first."
+            return wrap_rows([(warning, palette.warning)], width, 2)
+        else:
+            text = f"{describe_change(self._price_of_change(row.value))} {price}"
+        return wrap_rows([(text, palette.muted)], width, 2)
 
     def make_unlisted(self, query: str) -> Row[str] | None:
         name = self._catalog.resolve(query)
-        if len(query.split()) != 1 or name in self._catalog.known_ids() or len(query) < 3:
+        if len(query.split()) != 1 or name in self._catalog.list_ids() or len(query) < 3:
             return None
         info = self._catalog.get(name)
         about = "as typed; " + (
@@ -97,7 +96,7 @@ class EffortPicker(Picker[str]):
         self,
         info: ModelInfo,
         current: str = "auto",
-        price_of_change: Callable[[str], ChangePrice] = lambda _level: NO_CHANGE,
+        price_of_change: Callable[[str], ChangePrice] = lambda _level: ChangePrice(0, 0.0),
     ) -> None:
         self._current = current or "auto"
         self._price_of_change = price_of_change
@@ -116,14 +115,14 @@ class EffortPicker(Picker[str]):
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
         if row is None:
             return []
-        if row.value == self._current:
-            return wrap_rows([("Active now.", self.palette.muted)], width, 2)
-        return wrap_rows([(describe_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)
+        is_active = row.value == self._current
+        text = "Active now." if is_active else describe_change(self._price_of_change(row.value))
+        return wrap_rows([(text, self.palette.muted)], width, 2)
 
 
 def describe_change(price: ChangePrice) -> str:
     if not price.text:
-        return _NOTHING_CACHED
+        return "Nothing is cached, so a change costs nothing."
     said = f"a change invalidates the prompt cache and {price.text}." if price.tokens else f"{price.text}."
     return said[0].upper() + said[1:]
 
@@ -145,6 +144,9 @@ _WARNING = (
 )
 
 
+_CYCLING = "Shift+Tab at the prompt cycles through the modes."
+
+
 class ModePicker(Picker[PermissionMode]):
     def __init__(self, current: PermissionMode) -> None:
         rows = [
@@ -154,14 +156,13 @@ class ModePicker(Picker[PermissionMode]):
         super().__init__("Permission mode", rows, start=current)
 
     def about(self, row: Row[PermissionMode] | None, width: int) -> list[Runs]:
-        if row is not None and row.value is PermissionMode.BYPASS:
+        if row is None:
+            return []
+        if row.value is PermissionMode.BYPASS:
             return wrap_rows([(_WARNING, self.palette.warning)], width, 3)
-        name = f"In settings: {row.value.value}. " if row is not None else ""
-        if row is not None and row.value is PermissionMode.AUTO:
-            said = f"{name}Commands have no network; anything more needs approval."
-            return wrap_rows([(said, self.palette.muted)], width, 2)
-        said = f"{name}Shift+Tab at the prompt cycles through the modes."
-        return wrap_rows([(said, self.palette.muted)], width, 2)
+        is_auto = row.value is PermissionMode.AUTO
+        more = "Commands have no network; anything more needs approval." if is_auto else _CYCLING
+        return wrap_rows([(f"In settings: {row.value.value}. {more}", self.palette.muted)], width, 2)
 
 
 ThemeChoice = tuple[str, str, bool]
@@ -199,7 +200,7 @@ class ThemePicker(Picker[str]):
         palette = self._try(name)
         if palette is not None:
             self.palette = palette
-            self.call_after_refresh(self.paint)
+            self.call_after_refresh(self.settle)
 
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
         palette = self.palette
@@ -272,6 +273,53 @@ def _short(folder: str) -> str:
     return safe(folder).rstrip("/").rpartition("/")[2] or "/"
 
 
+_MAX_SEARCHED = 2_000
+"""Characters of an earlier prompt that are searched."""
+_MAX_LISTED = 400
+"""Characters of an earlier prompt that are listed, and matched loosely."""
+
+
+class HistoryPicker(Picker[Draft]):
+    """Returns an earlier prompt. Opens before they are read, so that letters typed right after its key filter them.
+
+    `load` runs in a thread and returns them newest first."""
+
+    max_at_once = 50
+
+    def __init__(self, load: Callable[[], Sequence[Draft]]) -> None:
+        self._load = load
+        super().__init__("Earlier prompts", [])
+        self.empty = "Reading…"
+
+    def on_mount(self) -> None:
+        self.work(self._read, "load")
+
+    async def _read(self) -> None:
+        entries = await asyncio.to_thread(self._make_entries)
+        self.empty = "There are no earlier prompts here yet."
+        if self.is_open:
+            self._set_entries(entries)
+
+    def _make_entries(self) -> list[RowEntry[Draft]]:
+        return entries_of(Row(draft, " ".join(draft.text[:_MAX_LISTED].split())) for draft in self._load())
+
+    def search(self, entries: Sequence[RowEntry[Draft]], query: str) -> list[FoundEntry[Draft]]:
+        """Prompts that contain the query, newest first, then those that match it loosely."""
+        wanted, exact = " ".join(query.split()), is_case_sensitive(query)
+        if not wanted:
+            return find(entries, "")
+        literal: list[FoundEntry[Draft]] = []
+        others: list[RowEntry[Draft]] = []
+        for entry in entries:
+            text = " ".join(entry.row.value.text[:_MAX_SEARCHED].split())
+            if wanted in (text if exact else fold_case(text)):
+                place = (entry.label if exact else entry.folded_label).find(wanted)
+                literal.append(FoundEntry(entry, tuple(range(place, place + len(wanted))) if place >= 0 else ()))
+            else:
+                others.append(entry)
+        return [*literal, *find(others, query)]
+
+
 HelpEntry = tuple[str, str, str]
 
 
@@ -312,7 +360,10 @@ class HooksPage(ListSheet[int, None]):
     def __init__(self, hooks: Sequence[HookRow]) -> None:
         self._hooks = tuple(hooks)
         rows = [
-            Row(number, hook.command, _hook_detail(hook), group=hook.subject) for number, hook in enumerate(self._hooks)
+            # A reason first: it matters more than the file if there is no room for both.
+            Row(number, hook.command, "  ".join(filter(None, parts)), group=hook.subject)
+            for number, hook in enumerate(self._hooks)
+            for parts in [(hook.state, hook.source) if hook.inactive else (hook.source, hook.last)]
         ]
         super().__init__("Hooks", rows, preview=lambda row: self._lines(row.value))
 
@@ -332,9 +383,3 @@ class HooksPage(ListSheet[int, None]):
             "",
             *hook.command.splitlines(),
         ]
-
-
-def _hook_detail(hook: HookRow) -> str:
-    # The reason first: it matters more than the file if there is no room for both.
-    parts = (hook.state, hook.source) if hook.inactive else (hook.source, hook.last)
-    return "  ".join(filter(None, parts))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from agentcli.core.permission import Answer
 from agentcli.interactive.questions import model as ask
 from agentcli.interactive.questions.kinds import PagedQuestion
 from agentcli.interactive.questions.model import AnswerChoice, Question, answer_of
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.blocks.base import BlockLine, wrap
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.dialog import PAINTED, Dialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, detail_lines, paragraph
-from agentcli.tui.screens.text import Runs, one_line, runs_of
+from agentcli.tui.screens.text import one_line, tab_row
 
 
 class QuestionDialog(Dialog[Answer | None]):
@@ -62,7 +60,10 @@ class QuestionDialog(Dialog[Answer | None]):
         return [self.show_choice(choice) for choice in self.asked.choices]
 
     def show_choice(self, choice: AnswerChoice) -> SheetChoice:
-        return sheet_choice(choice, locked=self.locked and choice.allows)
+        locked = self.locked and choice.allows
+        return SheetChoice(
+            choice.name, choice.label, choice.key, choice.short, choice.detail, locked=locked, refused=choice.refused
+        )
 
     def choose(self, name: str) -> None:
         choice = self.asked.choice(name)
@@ -88,12 +89,6 @@ class QuestionDialog(Dialog[Answer | None]):
         self.dismiss(self.asked.closed)
 
 
-def sheet_choice(choice: AnswerChoice, *, locked: bool = False) -> SheetChoice:
-    return SheetChoice(
-        choice.name, choice.label, choice.key, choice.short, choice.detail, locked=locked, refused=choice.refused
-    )
-
-
 def _layout_cost(detail: ask.Detail) -> int:
     """In characters of plain text; see `Dialog.size_of_body`."""
     match detail:
@@ -112,8 +107,6 @@ _OTHER = "other"
 class QuestionsDialog(QuestionDialog):
     """Asks the model's questions. A single question with one answer is answered by choosing it; otherwise the last page
     shows all answers first."""
-
-    body_varies = True
 
     def __init__(self, asked: PagedQuestion) -> None:
         super().__init__(asked)
@@ -138,6 +131,10 @@ class QuestionsDialog(QuestionDialog):
         how = [("Space", "pick"), ("Enter", "continue")] if several else [("Enter", "pick")]
         return [("letters", "own answer"), ("↑↓ or a number", "choose"), *turn, *how, ("Esc", "stop the work")]
 
+    @property
+    def space_picks(self) -> bool:
+        return not self._reviewing and self.questions[self.page].several
+
     def entry_keys(self) -> Keys:
         if self._direct:
             return super().entry_keys()
@@ -147,17 +144,18 @@ class QuestionsDialog(QuestionDialog):
     def extra_head(self, width: int) -> list[Runs]:
         if self._direct:
             return []
-        segments = [Segment(" ")]
+        tabs = []
         for number, name in enumerate([*(one_line(question.header) for question in self.questions), "Send"]):
-            done = number < len(self.questions) and self._answered(number)
+            is_last = number == len(self.questions)
             here = number == self.page
             style = self.palette.accent + Style(reverse=True, bold=True) if here else self.palette.muted
-            sign = "✓ " if done else "→ " if number == len(self.questions) else "○ "
-            segments += [Segment(f" {sign}{name} ", style + Style(meta={"page": number})), Segment(" ")]
-        # Keep the current page visible, however many there are.
-        end = sum(segment.cell_length for segment in segments[: 2 * self.page + 2])
-        first = max(0, end - width)
-        return [runs_of(Strip(segments).crop(first, first + width))]
+            sign = "→" if is_last else "✓" if self._answers(number) else "○"
+            tabs.append((f"{sign} {name}", style + Style(meta={"page": number})))
+        return [tab_row(tabs, self.page, width)]
+
+    @property
+    def layout_key(self) -> Hashable:
+        return self.body_width, self.compact
 
     def body(self, width: int) -> list[BlockLine]:
         palette = self.palette
@@ -176,7 +174,7 @@ class QuestionsDialog(QuestionDialog):
 
     def choices(self) -> Sequence[SheetChoice]:
         if self._reviewing:
-            any_answer = any(self._answered(number) for number in range(len(self.questions)))
+            any_answer = any(self._answers(number) for number in range(len(self.questions)))
             refused = "" if any_answer else "no question is answered yet"
             return [SheetChoice("send", "Send", refused=refused), SheetChoice("change", "Change an answer")]
         question, picked, said = self.questions[self.page], self._picked[self.page], self._said[self.page]
@@ -275,9 +273,6 @@ class QuestionsDialog(QuestionDialog):
     def _answers(self, number: int) -> list[str]:
         labels = [self.questions[number].options[place][0] for place in sorted(self._picked[number])]
         return [*labels, *([self._said[number]] if self._said[number] else [])]
-
-    def _answered(self, number: int) -> bool:
-        return bool(self._answers(number))
 
     def _go_on(self) -> None:
         if self._direct:

@@ -22,13 +22,16 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
-from agentcli.tui.screens.text import Runs, cut, mark_places, pad, paint_runs, safe
+from agentcli.core.text.fuzzy import best_match, fold_case, is_case_sensitive
+from agentcli.tui.blocks.rows import Runs, cut
+from agentcli.tui.screens.text import mark_places, pad, paint_runs, safe
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
 _GAP = "  "
+MOVES = frozenset({"up", "ctrl+p", "down", "ctrl+n", "pageup", "pagedown", "home", "end"})
+"""Keys that move the cursor."""
 _BEFORE = 3
 """Cells before a row: margin, cursor sign and a blank."""
 _BOLD = Style(bold=True)
@@ -73,7 +76,7 @@ def entries_of(rows: Iterable[Row[T]]) -> list[RowEntry[T]]:
     made = []
     for row in rows:
         label, detail = safe(row.label), safe(row.disabled or row.detail)
-        made.append(RowEntry(row, label, detail, folded(label), folded(f"{detail}\n{row.group}")))
+        made.append(RowEntry(row, label, detail, fold_case(label), fold_case(f"{detail}\n{row.group}")))
     return made
 
 
@@ -156,39 +159,28 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._reveal()
 
     @property
-    def row_count(self) -> int:
-        return len(self._found)
-
-    @property
-    def cursor(self) -> int:
-        return self._cursor
-
-    @property
     def marked_cell(self) -> Offset:
         """Screen cell of the sign before the row under the cursor."""
         line = self._line_of[self._cursor] - self.scroll_offset.y if self._found else 0
         return self.region.offset + Offset(_BEFORE - 2, line)
 
     @property
-    def row(self) -> Row[T] | None:
-        return self._found[self._cursor].entry.row if self._found else None
-
-    @property
     def entry(self) -> RowEntry[T] | None:
         return self._found[self._cursor].entry if self._found else None
 
+    @property
+    def row(self) -> Row[T] | None:
+        return self.entry.row if self.entry is not None else None
+
     def columns(self, width: int) -> tuple[int, int]:
-        """Widths of the label and detail columns. A column that needs little gets it in full; the other one is cut."""
+        """Widths of the label and detail columns; the detail gets half of the room, if it needs that."""
         room = max(1, width - _BEFORE - 1 - (self._mark_width + 1 if self._mark_width else 0))
-        label, detail = min(self._label_width, self._most_label), self._detail_width
-        if not detail or label + len(_GAP) + detail <= room:
-            return min(label, room), detail
-        room -= len(_GAP)
-        if detail <= room * 0.6:
-            return room - detail, detail
-        if label > room * 0.65:
-            label = max(int(room * 0.5), 1)
-        return label, max(0, room - label)
+        label = min(self._label_width, self._most_label, room)
+        if not self._detail_width:
+            return label, 0
+        room = max(0, room - len(_GAP))
+        detail = min(self._detail_width, max(room - label, room // 2))
+        return max(1, min(label, room - detail)), detail
 
     def is_cut(self, width: int) -> bool:
         label, detail = self.columns(width)
@@ -207,28 +199,22 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     def _before_detail(self, label: int) -> int:
         return _BEFORE + (self._mark_width + 1 if self._mark_width else 0) + label + len(_GAP)
 
-    def move(self, steps: int) -> None:
-        """Move by `steps` rows; a single step beyond an end wraps around."""
-        if not self._found:
-            return
-        last = len(self._found) - 1
-        if abs(steps) == 1 and not 0 <= self._cursor + steps <= last:
-            self.move_to(0 if steps > 0 else last)
-        else:
-            self.move_to(self._cursor + steps)
+    def press(self, key: str) -> bool:
+        """Move the cursor, if the key does that. A single step beyond an end wraps around."""
+        here, count, page = self._cursor, max(1, len(self._found)), max(1, self.size.height - 1)
+        up, down = (here - 1) % count, (here + 1) % count
+        places = {"up": up, "ctrl+p": up, "down": down, "ctrl+n": down, "home": 0, "end": count - 1}
+        places |= {"pageup": here - page, "pagedown": here + page}
+        if key in places:
+            self.move_to(places[key])
+        return key in places
 
     def move_to(self, place: int) -> None:
-        place = max(0, min(place, len(self._found) - 1))
-        if place == self._cursor:
-            self._reveal()
-            return
-        self._cursor = place
+        before, self._cursor = self._cursor, max(0, min(place, len(self._found) - 1))
         self._reveal()
-        self.refresh()
-        self._moved()
-
-    def move_page(self, pages: int) -> None:
-        self.move_to(self._cursor + pages * max(1, self.size.height - 1))
+        if self._cursor != before:
+            self.refresh()
+            self._moved()
 
     def _reveal(self) -> None:
         if not self._found or not self.size.height:

@@ -14,16 +14,15 @@ from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.interactive.questions.kinds import FormQuestion
 from agentcli.mcp.user_input import FieldValue, FormField, ValueRefused
 from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.edited_text import EDITING_KEYS, EditableDialog
 from agentcli.tui.screens.picker import ListSheet, Picker
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import detail_lines, paragraph
-from agentcli.tui.screens.text import Runs, one_line
+from agentcli.tui.screens.text import one_line
 
-_NEW_LINE = ("ctrl+j", "shift+enter", "alt+enter")
-MIN_ROWS = 4
 _TYPED = ("text", "integer", "number")
 
 
@@ -37,8 +36,6 @@ class ServerFormDialog(EditableDialog):
         """Typed text of text and number fields, including invalid text."""
         self._picked: dict[str, FieldValue] = {}
         self._problems: dict[str, str] = {}
-        self._rows: list[SheetChoice] = []
-        """Rows as painted; empty if they have to be built again."""
         for field in self._form.fields:
             value = self._form.defaults().get(field.name)
             if field.kind in _TYPED:
@@ -55,12 +52,12 @@ class ServerFormDialog(EditableDialog):
             return EDITING_KEYS
         field = self._field
         does = "confirm" if field is None else "switch" if field.kind == "boolean" else "edit"
+        editor = [("Ctrl+G", "editor")] if field is not None and field.kind == "text" else []
         turn = [("←→", "change")] if field is not None and field.kind == "choice" else []
-        return [*turn, ("Tab", "next"), ("Enter", does), ("Esc", "cancel")]
+        return [*editor, *turn, ("Tab", "next"), ("Enter", does), ("Esc", "cancel")]
 
     def entry_keys(self) -> Keys:
-        is_text = self._field is not None and self._field.kind == "text"
-        return [*([("Ctrl+J", "new line")] if is_text else []), ("Enter", "next"), ("Esc", "back")]
+        return [("Enter", "next"), ("Esc", "back")]
 
     def body(self, width: int) -> list[BlockLine]:
         lines, palette = detail_lines(self.asked.details, width, self.palette), self.palette
@@ -71,15 +68,13 @@ class ServerFormDialog(EditableDialog):
         return lines
 
     def choices(self) -> Sequence[SheetChoice]:
-        if not self._rows:
-            fields = [self._row(number, field) for number, field in enumerate(self._form.fields)]
-            ends = [SheetChoice(end.name, end.label, short=end.short, numbered=False) for end in self.asked.choices]
-            self._rows = [*fields, *ends]
-        return self._rows
+        fields = [self._row(number, field) for number, field in enumerate(self._form.fields)]
+        ends = [SheetChoice(end.name, end.label, short=end.short, numbered=False) for end in self.asked.choices]
+        return [*fields, *ends]
 
     def _foot(self, width: int) -> list[Runs]:
         """Show only some of many fields, so that the message keeps its room."""
-        rows, most = super()._foot(width), max(MIN_ROWS, self.area.height - 6)
+        rows, most = super()._foot(width), max(4, self.area.height - 6)
         return rows if self.asking or not self.compact or len(rows) <= most else self._fitting(rows, most)
 
     def _row(self, number: int, field: FormField) -> SheetChoice:
@@ -87,7 +82,7 @@ class ServerFormDialog(EditableDialog):
         if field.kind == "boolean":
             mark = "[x]" if self._picked.get(field.name) else "[ ]"
         else:
-            label = f"{label}: {self._shown_value(field)}"
+            label = f"{label}: {self._show_value(field)}"
         about = [one_line(plain_line(field.description, 1_000)), one_line(plain_line(field.hint, 300))]
         return SheetChoice(
             str(number),
@@ -98,7 +93,7 @@ class ServerFormDialog(EditableDialog):
             numbered=False,
         )
 
-    def _shown_value(self, field: FormField) -> str:
+    def _show_value(self, field: FormField) -> str:
         if field.kind in _TYPED:
             text = self._texts[field.name]
             more = counted(text.count("\n") + 1, "line") if "\n" in text else ""
@@ -110,10 +105,6 @@ class ServerFormDialog(EditableDialog):
             return f"{len(labels):,} chosen"
         return ", ".join(labels) or "…"
 
-    def _refresh(self) -> None:
-        self._rows = []
-        self.update()
-
     # ------------------------------------------------------------------------------------------------------------ keys
 
     @property
@@ -123,14 +114,7 @@ class ServerFormDialog(EditableDialog):
 
     def press_own(self, key: str, character: str | None) -> bool:
         field = self._field
-        if self.asking:
-            if key not in _NEW_LINE or field is None or field.kind != "text":
-                return False
-            text = self.entry.line.text
-            self.stop_asking()
-            self._edit_long(f"{text}\n")
-            return True
-        if self.editing:
+        if self.asking or self.editing:
             return super().press_own(key, character)
         if key in ("tab", "shift+tab"):
             self._move(1 if key == "tab" else -1)
@@ -141,7 +125,7 @@ class ServerFormDialog(EditableDialog):
             self._open(field)
         elif field.kind in _TYPED and character:
             self._open(field, character)
-        elif field.kind == "text" and key in ("ctrl+g", *_NEW_LINE):
+        elif field.kind == "text" and key == "ctrl+g":
             self._edit_long(self._texts[field.name])
         elif field.kind == "choice" and key in ("left", "right"):
             self._turn(field, 1 if key == "right" else -1)
@@ -203,7 +187,7 @@ class ServerFormDialog(EditableDialog):
                 field.parse(text)
         except ValueRefused as refused:
             self._problems[field.name] = str(refused)
-        self._refresh()
+        self.update()
 
     def _edit_long(self, text: str) -> None:
         self.text = text
@@ -228,12 +212,11 @@ class ServerFormDialog(EditableDialog):
     def _pick(self, field: FormField, value: FieldValue) -> None:
         self._picked[field.name] = value
         self._problems.pop(field.name, None)
-        self._refresh()
+        self.update()
 
     def _open_list(self, field: FormField) -> None:
-        def picked(value: str | list[str] | None) -> None:
-            if value is not None:
-                self._pick(field, value)
+        def picked(value: str | list[str]) -> None:
+            self._pick(field, value)
             if isinstance(value, str):
                 self._move(1)
 
@@ -253,7 +236,7 @@ class ServerFormDialog(EditableDialog):
             return
         names = [field.name for field in self._form.fields]
         self.index = min(names.index(name) for name in self._problems)
-        self._refresh()
+        self.update()
         self.show_notice(f"{counted(len(self._problems), 'field')} to correct")
 
     def _answers(self) -> tuple[dict[str, FieldValue], dict[str, str]]:
@@ -272,7 +255,7 @@ class ServerFormDialog(EditableDialog):
         return content, {**self._form.problems(content), **problems}
 
 
-class CheckList(ListSheet[str, list[str] | None]):
+class CheckList(ListSheet[str, list[str]]):
     """List with several selectable rows: Enter toggles one, Esc keeps the selection and closes."""
 
     verb = "switch"
@@ -280,9 +263,9 @@ class CheckList(ListSheet[str, list[str] | None]):
     def __init__(self, title: str, rows: Sequence[Row[str]], picked: Sequence[str]) -> None:
         self._options = [(row.value, row.label) for row in rows]
         self._checked = dict.fromkeys(picked)
-        super().__init__(title, self._marked())
+        super().__init__(title, self._list_marked())
 
-    def _marked(self) -> list[Row[str]]:
+    def _list_marked(self) -> list[Row[str]]:
         return [Row(value, label, mark="[x]" if value in self._checked else "[ ]") for value, label in self._options]
 
     def keys(self) -> Keys:
@@ -293,7 +276,7 @@ class CheckList(ListSheet[str, list[str] | None]):
             del self._checked[row.value]
         else:
             self._checked[row.value] = None
-        self.set_rows(self._marked())
+        self.set_rows(self._list_marked())
 
     def back(self) -> None:
         self.dismiss([value for value, _label in self._options if value in self._checked])

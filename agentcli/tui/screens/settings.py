@@ -14,16 +14,22 @@ from agentcli.config.schema import BY_NAME, Key
 from agentcli.config.settings import Layer, SettingScope
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.frozen import frozen
+from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, pad, safe, wrap_rows
+from agentcli.tui.screens.text import pad, safe, wrap_rows
 
 _SCOPES: Mapping[SettingScope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
 _ABOVE_FILES = (Layer.MANAGED, Layer.FLAGS, Layer.ENVIRONMENT)
 """Layers that override every settings file that can be changed here."""
 _SIMPLE = ("text", "integer", "number", "boolean")
+_WHO_MAY_SET: Mapping[str, str] = {
+    "no": "Project settings cannot set it.",
+    "stricter": "Project settings can only make it stricter.",
+    "inside": "Project settings can only name paths inside the project.",
+}
 
 
 @frozen
@@ -45,7 +51,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     def __init__(self, rows: Sequence[Setting], files: Mapping[SettingScope, str] | None = None) -> None:
         self._files = files or {}
         self.verb = "change" if self._files else "how to change it"
-        super().__init__("Settings", setting_rows(rows), preview=self._description)
+        super().__init__("Settings", list_setting_rows(rows), preview=self._description)
 
     def _description(self, row: Row[Setting]) -> list[str]:
         setting = row.value
@@ -56,7 +62,8 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
             facts["Default"] = show_value(key.default)
             facts["Variable"] = ", ".join(key.environment)
         lines = [setting.key, "", setting.doc, "", *(f"{name:<9} {fact}" for name, fact in facts.items() if fact)]
-        return [*lines, *(_who_may_set(key) if key is not None else ())]
+        who = _WHO_MAY_SET.get(key.repository) if key is not None else None
+        return [*lines, "", who] if who else lines
 
     def about(self, row: Row[Setting] | None, width: int) -> list[Runs]:
         if row is None or self.query_one("#preview").display:
@@ -72,11 +79,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
         else:
             # Repository files must not set such a key, so the local file would be ignored.
             files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
-            self.open(ValuePicker(key, setting, files), self._changed)
-
-    def _changed(self, change: SettingChange | None) -> None:
-        if change is not None:
-            self.dismiss(change)
+            self.open(ValuePicker(key, setting, files), self.dismiss)
 
     def _why_not(self, setting: Setting, key: Key | None) -> str:
         if key is None:
@@ -147,7 +150,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
         return [("↑↓", "move"), *tab, ("Enter", self.verb), ("Esc", "back")]
 
 
-def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
+def list_setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
     rows = []
     for setting in sorted(settings, key=lambda each: each.source == "default"):
         group = "Defaults" if setting.source == "default" else "Set"
@@ -162,12 +165,3 @@ def show_value(value: Any) -> str:
     if value is None:
         return "–"
     return safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _who_may_set(key: Key) -> list[str]:
-    said = {
-        "no": "Project settings cannot set it.",
-        "stricter": "Project settings can only make it stricter.",
-        "inside": "Project settings can only name paths inside the project.",
-    }.get(key.repository)
-    return ["", said] if said else []

@@ -11,9 +11,8 @@ deletes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -23,7 +22,9 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.worker import WorkType
 
-from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, cut, keys_row, rule, safe
+from agentcli.tui.blocks.rows import Runs, cut
+from agentcli.tui.screens.text import EntryLine, StyledRows, keys_row, rule, safe
+from agentcli.tui.textual_internals import use_quick_compositor
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ NOTICE_SECONDS = 2.0
 
 
 class Sheet(ModalScreen[T]):
-    """A modal screen that returns a `T`, or `declined` if the user closes it without an answer."""
+    """A modal screen that returns a `T`, or None if the user closes it without an answer."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     DEFAULT_CSS = """
@@ -46,14 +47,13 @@ class Sheet(ModalScreen[T]):
     """
     share: ClassVar[float] = 0.7
     """Largest part of a large screen that the sheet takes."""
-    declined: ClassVar[Any] = None
-    """The result when the user leaves the sheet without an answer."""
 
     palette = Palette()
     """The styles of the app that opens it; until then the default ones."""
 
     def __init__(self, title: str = "") -> None:
         super().__init__()
+        use_quick_compositor(self)
         self.title_text = safe(title)
         self.area = Size(0, 0)
         """The screen size of the last layout."""
@@ -130,24 +130,28 @@ class Sheet(ModalScreen[T]):
 
     def leave(self) -> None:
         """Close without an answer."""
-        self.dismiss(self.declined)
+        self.dismiss(None)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close at most once: a second key or click in the same moment would close the screen below."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
-    def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
-        """Open another sheet on top; `then` gets its result."""
-        self.app.push_screen(sheet, then)
+    def open(self, sheet: Sheet[R], then: Callable[[R], object] = lambda _result: None) -> None:
+        """Open another sheet on top; `then` gets its result, if it does not close without one."""
 
-    def show_notice(self, *texts: str) -> None:
-        """Show the first text that fits in place of the keys, for a moment. Without texts: show the keys again."""
-        room = self.size.width - 2 * MARGIN
-        self._notice = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
+        def closed(result: R | None) -> None:
+            if result is not None:
+                then(result)
+
+        self.app.push_screen(sheet, closed)
+
+    def show_notice(self, text: str = "") -> None:
+        """Show a text in place of the keys, for a moment. Without text: show the keys again."""
+        self._notice = text
         self.settle()
         if self._notice_end is not None:
             self._notice_end.stop()
-        self._notice_end = self.set_timer(NOTICE_SECONDS, self.show_notice) if texts else None
+        self._notice_end = self.set_timer(NOTICE_SECONDS, self.show_notice) if text else None
 
     def settle(self) -> None:
         """Lay out and paint again."""

@@ -13,11 +13,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.messages import Json
-from agentcli.core.text.plaintext import shown_command
+from agentcli.core.text.plaintext import show_command
 from agentcli.core.text.unified_diff import parse
 from agentcli.interactive.questions import model as ask
-from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.screens.text import one_line
 from agentcli.tui.theme.palette import Palette
 
@@ -39,7 +38,7 @@ def _detail_lines(detail: ask.Detail, width: int, palette: Palette) -> list[Bloc
         case ask.Paragraph():
             return _paragraph(detail, width, palette)
         case ask.Heading(text, note):
-            runs = [(shown_command(text), palette.tool), (f"  {note}" if note else "", palette.muted)]
+            runs = [(show_command(text), palette.tool), (f"  {note}" if note else "", palette.muted)]
             return wrap(runs, width)
         case ask.Labelled(label, text):
             return field_lines(label, text, width, palette)
@@ -54,9 +53,9 @@ def _detail_lines(detail: ask.Detail, width: int, palette: Palette) -> list[Bloc
         case ask.CommandText(text) if "\n" in text.strip("\n"):
             return code_lines(text, width, palette, palette.code)
         case ask.CommandText(text):
-            return wrap([(shown_command(text), palette.code)], width, [("$ ", palette.accent)])
+            return wrap([(show_command(text), palette.code)], width, [("$ ", palette.accent)])
         case ask.MarkdownText(text):
-            return markdown_lines(text, width, palette)
+            return lay_out_markdown(text, width, palette)
         case ask.DiffText(text, path):
             return diff_lines(text, width, palette, path)
         case ask.InputFields(input):
@@ -94,38 +93,38 @@ def _table(rows: Sequence[tuple[str, str]], width: int, palette: Palette) -> lis
 
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[BlockLine]:
     """Text with its own line breaks. `mark` precedes the first row; the other rows are indented by the same width."""
-    return wrap([(shown_command(text), style)], width, [(indent, Style.null()), *mark])
+    return wrap([(show_command(text), style)], width, [(indent, Style.null()), *mark])
 
 
 def field_lines(label: str, text: str, width: int, palette: Palette) -> list[BlockLine]:
-    return wrap([(shown_command(text), palette.text)], width, [(f"{label} ", palette.muted)])
+    return wrap([(show_command(text), palette.text)], width, [(f"{label} ", palette.muted)])
 
 
 def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[BlockLine]:
     """Text unchanged, with line numbers; a row without a number continues the line above."""
-    rows = shown_command(text).split("\n")
+    rows = show_command(text).split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()
     gutter = len(str(len(rows)))
     lines: list[BlockLine] = []
     for number, row in enumerate(rows, 1):
         before = [(f"{number:>{gutter}} ", palette.faint)]
-        bare, dots = _dotted(row)
+        bare, dots = _split_blanks(row)
         lines += wrap([(bare, style or palette.text), (dots, palette.faint)], width, before)
     return lines
 
 
-def _dotted(row: str) -> tuple[str, str]:
+def _split_blanks(row: str) -> tuple[str, str]:
     """Split off the trailing blanks of a line, as dots: they are part of it but invisible."""
     bare = row.rstrip(" ")
     return bare, "·" * (len(row) - len(bare))
 
 
-def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
+def lay_out_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
     # Imported here to load the parser only when there is Markdown to show.
     from agentcli.tui.blocks.markdown import render_markdown
 
-    return list(render_markdown(shown_command(text), width, palette))
+    return list(render_markdown(show_command(text), width, palette))
 
 
 def diff_lines(
@@ -149,8 +148,8 @@ def fits_in_columns(text: str, width: int) -> bool:
 
 
 def _with_dots(text: str) -> str:
-    rows = shown_command(text).split("\n")
-    return "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
+    rows = show_command(text).split("\n")
+    return "\n".join("".join(_split_blanks(row)) if row.startswith(("+", "-")) else row for row in rows)
 
 
 def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
@@ -160,7 +159,7 @@ def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
         if not isinstance(value, str) and len(text) > width - len(name) - 2:
             text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
         if "\n" in text or len(text) > width:
-            lines += wrap([(f"{shown_command(name)}:", palette.muted)], width)
+            lines += wrap([(f"{show_command(name)}:", palette.muted)], width)
             lines += code_lines(text, width, palette)
         else:
             lines += field_lines(f"{one_line(name)}:", text, width, palette)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from agentcli.core.text.format import elapsed, money, token_count
-from agentcli.tui.agents import AGENT_SIGNS, AgentItem, AgentProgress
+from agentcli.core.text.format import format_elapsed, money, token_count
 from agentcli.tui.blocks.agent import AgentBlock
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.screens.page import Page, TextPage
+from agentcli.tui.progress import AGENT_SIGNS, AgentItem, AgentProgress
+from agentcli.tui.screens.page import LivePage, TextPage
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
 
 ReadOutput = Callable[[str], Sequence[str]]
-Stop = tuple[Literal["stop"], str]
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
 _PREVIEW_CELLS = 46
 _ID_CELLS = 7
-REFRESH_SECONDS = 0.5
 
 
-class TasksPage(ListSheet[str, Stop]):
-    """Returns `("stop", id)` for a command or agent to stop. The caller updates the page with `update_tasks`."""
+class TasksPage(ListSheet[str, str]):
+    """Returns the id of a command or agent to stop. The caller updates the page with `update_tasks`."""
 
     letters = True
     share = 0.9
@@ -52,7 +50,7 @@ class TasksPage(ListSheet[str, Stop]):
         self.set_rows(self._rows(tasks, agents))
 
     def _rows(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress]) -> list[Row[str]]:
-        self._agents = dict(_named(agents))
+        self._agents = dict(_name_agents(agents))
         # The engine lists background agents as tasks too.
         self._tasks = {task.id: task for task in tasks if task.id not in self._agents}
         group = "Background commands" if agents else ""
@@ -63,7 +61,7 @@ class TasksPage(ListSheet[str, Stop]):
     def choose(self, row: Row[str]) -> None:
         progress = self._agents.get(row.value)
         if progress is not None:
-            self.open(AgentPage(progress, self._clock), lambda chosen: self._stop(row.value, chosen))
+            self.open(AgentPage(progress, self._clock), lambda _stops: self._stop(row.value))
         else:
             self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value)))
 
@@ -75,7 +73,7 @@ class TasksPage(ListSheet[str, Stop]):
     def _stop_marked(self) -> None:
         assert self.row is not None
         name = self.row.value
-        self._stop(name, "stop") if self._is_running(name) else self.say(f"{name} has ended already.")
+        self._stop(name) if self._is_running(name) else self.say(f"{name} has ended already.")
 
     def enter_word(self) -> str:
         if self.row is None:
@@ -85,10 +83,9 @@ class TasksPage(ListSheet[str, Stop]):
     def keys(self) -> Keys:
         return super().keys() if self._tasks or self._agents else [("Esc", "back")]
 
-    def _stop(self, name: str, chosen: Literal["stop"] | None) -> None:
-        if chosen is not None:
-            progress = self._agents.get(name)
-            self.dismiss(("stop", progress.id if progress is not None else name))
+    def _stop(self, name: str) -> None:
+        progress = self._agents.get(name)
+        self.dismiss(progress.id if progress is not None else name)
 
     def _is_running(self, name: str) -> bool:
         progress = self._agents.get(name)
@@ -103,9 +100,8 @@ class TasksPage(ListSheet[str, Stop]):
         return [line.strip.text for line in block.layout(_PREVIEW_CELLS, self.palette)][-200:]
 
 
-class AgentPage(Page[Literal["stop"]]):
-    """The transcript of one sub-agent, live while it runs; follows its end unless scrolled up. Closes with `stop` for
-    stopping the agent."""
+class AgentPage(LivePage[bool]):
+    """The transcript of one sub-agent. Closes with True if the user stops the agent."""
 
     def __init__(self, progress: AgentProgress, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(progress.title)
@@ -113,14 +109,12 @@ class AgentPage(Page[Literal["stop"]]):
         self._clock = clock
         self._block = AgentBlock(AgentItem(id=progress.id, progress=progress))
         self._block.expanded = True
-        self._block.tick(clock())
 
     def body(self, width: int) -> list[BlockLine]:
         return list(self._block.layout(width, self.palette))
 
-    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
-        self.set_interval(REFRESH_SECONDS, self._refresh_lines)
-        self.call_after_refresh(self.go_to_end)
+    def has_changed(self) -> bool:
+        return self._block.tick(self._clock())
 
     def keys(self) -> Keys:
         *keys, last = super().keys()
@@ -129,19 +123,12 @@ class AgentPage(Page[Literal["stop"]]):
 
     def read_on(self, key: str) -> bool:
         if key == "s" and self._progress.is_running:
-            self.dismiss("stop")
+            self.dismiss(True)
             return True
         return super().read_on(key)
 
-    def _refresh_lines(self) -> None:
-        if self.is_open and self._block.tick(self._clock()):
-            follows = not self.scroller.hidden[1]
-            self.update()
-            if follows:
-                self.go_to_end()
 
-
-def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress]]:
+def _name_agents(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress]]:
     """Pair each agent with a unique name. Ids repeat after a resume; then only the newest agent keeps the plain id."""
     last = {progress.id: place for place, progress in enumerate(agents)}
     for place, progress in enumerate(agents):
@@ -155,7 +142,7 @@ def agent_rows(agents: dict[str, AgentProgress], now: float, widest: int) -> lis
         facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
         facts += [money(progress.cost_usd)] if progress.cost_usd else []
         facts += [progress.doing] if progress.is_running else []
-        detail = f"{name:<{widest}} {progress.status:<9} {elapsed(seconds):>11}  {' · '.join(facts)}".rstrip()
+        detail = f"{name:<{widest}} {progress.status:<9} {format_elapsed(seconds):>11}  {' · '.join(facts)}".rstrip()
         label = progress.description or progress.name
         rows.append(Row(name, label, detail, AGENT_SIGNS[progress.status], group="Agents"))
     return rows
@@ -165,6 +152,6 @@ def task_rows(tasks: Sequence[BackgroundTask], group: str, widest: int) -> list[
     rows = []
     for task in tasks:
         ended = f"  {safe(task.summary, 80)}" if task.summary and task.summary != task.status else ""
-        detail = f"{task.id:<{widest}} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
+        detail = f"{task.id:<{widest}} {task.status:<9} {format_elapsed(task.seconds):>11}{ended}"
         rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status], group=group))
     return rows

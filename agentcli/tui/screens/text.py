@@ -21,21 +21,19 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agentcli.core.text.format import counted, plural
-from agentcli.core.text.plaintext import TAB, plain_line, plain_text, shown_command
-from agentcli.tui.blocks.rows import size
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.core.text.plaintext import TAB, plain_line, plain_text, show_command
+from agentcli.tui.blocks.base import Run, wrap
+from agentcli.tui.blocks.rows import Runs, cut, cut_runs, join_runs, size
 from agentcli.tui.glyphs import EVEN, clean, glyphs
 from agentcli.tui.theme.palette import Palette
 
-Runs = list[Run]
-
 _BREAKS = re.compile("[\\t\\n\\u2028\\u2029]")
-LIMIT = 600
+MAX_LENGTH = 600
 
 
-def safe(text: str, limit: int = LIMIT) -> str:
+def safe(text: str, limit: int = MAX_LENGTH) -> str:
     """One row without control sequences and reordering, as wide as on the screen. Blanks are kept, for columns."""
-    text = _painted_as(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
+    text = _paint_line(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -43,44 +41,15 @@ def safe_block(text: str) -> list[str]:
     lines = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
     if "\t" in text:
         lines = [line.expandtabs(TAB) for line in lines]
-    return lines if EVEN(text.replace("\n", "")) is None else [_painted_as(line) for line in lines]
+    return lines if EVEN(text.replace("\n", "")) is None else [_paint_line(line) for line in lines]
 
 
-def _painted_as(line: str) -> str:
+def _paint_line(line: str) -> str:
     return line if EVEN(line) is None else "".join([shown for _source, shown, _width in glyphs(clean(line))])
-
-
-def cut(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    if width <= 0:
-        return ""
-    kept = set_cell_size(text, width - 1)
-    # If the cut is between two columns the rest is complete, so an ellipsis would be misleading.
-    return kept.rstrip() if kept.endswith("  ") else kept.rstrip() + "…"
 
 
 def pad(text: str, width: int) -> str:
     return set_cell_size(cut(text, width), max(0, width))
-
-
-def at_right(text: str, width: int) -> str:
-    return " " * max(0, width - cell_len(text)) + cut(text, width)
-
-
-def cut_runs(runs: Sequence[Run], width: int) -> Runs:
-    if size(runs) <= width:
-        return list(runs)
-    kept: Runs = []
-    room = max(0, width)
-    for text, style in runs:
-        cells = cell_len(text)
-        if cells >= room:
-            kept.append((cut(text if cells > room else text + " ", room), style))
-            break
-        kept.append((text, style))
-        room -= cells
-    return kept
 
 
 def paint_runs(runs: Sequence[Run], width: int, base: Style) -> Strip:
@@ -124,13 +93,6 @@ def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
     return [*rows[: most - 1], [*cut_runs(last, width - 1), ("…", style)]]
 
 
-def join_runs(parts: Iterable[Runs], separator: Run) -> Runs:
-    joint: Runs = []
-    for part in parts:
-        joint += [separator, *part] if joint else part
-    return joint
-
-
 def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Style) -> Runs:
     """Row of keys, `Enter choose · Esc back`. Drops entries from the front until they fit, so that Esc stays."""
     kept = list(keys)
@@ -152,6 +114,15 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
     return [*runs, (f" {aside} ", palette.muted), ("─", line)] if aside else runs
 
 
+def tab_row(tabs: Sequence[Run], current: int, width: int) -> Runs:
+    """Clickable tabs in a row, cropped at the left as far as needed to show the current one."""
+    segments = [Segment(" ")]
+    for text, style in tabs:
+        segments += [Segment(f" {text} ", style), Segment(" ")]
+    first = max(0, sum(segment.cell_length for segment in segments[: 2 * current + 2]) - width)
+    return runs_of(Strip(segments).crop(first, first + width))
+
+
 def draft_rows(text: str, width: int, palette: Palette) -> list[Runs]:
     """The end of the last line of an unfinished prompt; no row if there is none."""
     if not text:
@@ -169,19 +140,16 @@ def draft_rows(text: str, width: int, palette: Palette) -> list[Runs]:
 def more_row(above: int, below: int, width: int, palette: Palette, *, locked: bool = False) -> Runs:
     """The rule below a body that is not fully visible: the user must know of the rest before approving it. `locked`: it
     has to be read to its end first."""
+    more = f"↓ {below} more"
     if locked and not below:
         texts = ["Enlarge the window to allow"]  # there is no room for a single line
     elif locked:
-        more = f"↓ {below} more"
         texts = [f"{more} {plural(below, 'line')}: scroll to the end to allow", f"{more}: PgDn or End to allow"]
-        texts += [f"{more}: PgDn, End", f"↓ {below} · End", f"↓ {below}"]
+        texts += [f"{more}: PgDn, End", f"↓ {below} · End"]
     else:
-        facts = [f"↑ {above} above"] if above else []
-        facts += [f"↓ {below} more"] if below else []
-        few = " · ".join(facts)
+        few = " · ".join(filter(None, (f"↑ {above} above" if above else "", more if below else "")))
         # If there is little room, drop the noun first, then the keys.
-        texts = [f"{few} {plural(below, 'line')} · PgUp PgDn"] if below else []
-        texts += [f"{few} · PgUp PgDn", few]
+        texts = [*([f"{few} {plural(below, 'line')} · PgUp PgDn"] if below else []), f"{few} · PgUp PgDn", few]
     text = next((text for text in texts if cell_len(text) <= width - 6), texts[-1])
     line, style = palette.faint, palette.warning if below or locked else palette.muted
     return [("───", line), (f" {text} ", style), ("─" * max(0, width - 5 - cell_len(text)), line)]
@@ -189,7 +157,7 @@ def more_row(above: int, below: int, width: int, palette: Palette, *, locked: bo
 
 def one_line(text: str) -> str:
     """Untrusted text as one row, with hidden characters made visible."""
-    return shown_command(plain_line(text))
+    return show_command(plain_line(text))
 
 
 class StyledRows(Widget, can_focus=False):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from textual import events, work
 
 from agentcli.core.text.plaintext import plain_line
-from agentcli.interactive.login.welcome import Next, Welcome, Work
+from agentcli.interactive.login.welcome import Welcome
 from agentcli.providers.local_servers import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
@@ -32,7 +32,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
         self,
         welcome: Welcome,
         find_servers: Callable[[], Awaitable[tuple[LocalServer, ...]]],
-        do_work: Callable[[Welcome, Work], Awaitable[Welcome]],
+        do_work: Callable[[Welcome], Awaitable[Welcome]],
         *,
         key: str = "",
     ) -> None:
@@ -93,7 +93,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
 
     def back(self) -> None:
         self.workers.cancel_group(self, "work")
-        self._go((self.welcome.back(), None))
+        self._go(self.welcome.back())
 
     def press_own(self, key: str, character: str | None) -> bool:
         if self.welcome.step == "working":
@@ -124,9 +124,9 @@ class WelcomeDialog(Dialog[Welcome | None]):
         self.ask(self.welcome.asks, text)
         self.update()
 
-    def _go(self, following: Next) -> None:
+    def _go(self, following: Welcome) -> None:
         """Show the next step and start its work."""
-        before, (self.welcome, work) = self.welcome.step, following
+        before, self.welcome = self.welcome.step, following
         if self.welcome.step == "done":
             self.entry.line.clear()
             self.dismiss(self.welcome)
@@ -138,12 +138,12 @@ class WelcomeDialog(Dialog[Welcome | None]):
         if self.welcome.step != before:
             self.index = 0
         self.update()
-        if work is not None:
-            self._run_work(work)
+        if self.welcome.work:
+            self._run_work()
 
     @work(group="work", exclusive=True)
-    async def _run_work(self, work: Work) -> None:
-        self._go((await self._do_work(self.welcome, work), None))
+    async def _run_work(self) -> None:
+        self._go(await self._do_work(self.welcome))
 
     @work(group="servers")
     async def _search_servers(self) -> None:

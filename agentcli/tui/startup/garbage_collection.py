@@ -20,42 +20,42 @@ AWAY_SECONDS = 60.0
 _GROWTH = 1.5
 """All objects are collected again when their number has grown by this factor."""
 
-_looked_through = 0
+_collected = 0
 """Number of frozen objects after the last collection of all objects."""
-_session_left = False
+_session_closed = False
 
 
-def stays() -> None:
+def freeze_all() -> None:
     """Freeze all current objects, so that they are not examined again. Call it only once: later it would also keep the
     garbage of a closed session."""
     gc.freeze()
 
 
-def settle() -> None:
+def shorten_pauses() -> None:
     """Keep pauses short from now on, however many objects there are."""
-    global _looked_through
+    global _collected
     gc.freeze()
     gc.set_threshold(YOUNG, *STEPS)
-    _looked_through = gc.get_freeze_count()
+    _collected = gc.get_freeze_count()
     if _freeze_rest not in gc.callbacks:
         gc.callbacks.append(_freeze_rest)
 
 
-def session_left() -> None:
+def mark_session_closed() -> None:
     """Note that a session was closed: its objects are garbage, however few they are."""
-    global _session_left
-    _session_left = True
+    global _session_closed
+    _session_closed = True
 
 
-def look_through_all() -> bool:
+def collect_all() -> bool:
     """Collect frozen objects too, if there may be much garbage; return whether it was done. Takes a third of a second,
     so call it while the user is away."""
-    global _looked_through, _session_left
-    if _freeze_rest not in gc.callbacks or (not _session_left and gc.get_freeze_count() < _looked_through * _GROWTH):
+    global _collected, _session_closed
+    if _freeze_rest not in gc.callbacks or (not _session_closed and gc.get_freeze_count() < _collected * _GROWTH):
         return False
     gc.unfreeze()
     gc.collect()
-    _looked_through, _session_left = gc.get_freeze_count(), False
+    _collected, _session_closed = gc.get_freeze_count(), False
     return True
 
 

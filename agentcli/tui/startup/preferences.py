@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,19 +13,13 @@ from agentcli.config.settings import SettingScope, SettingsRequest, load_setting
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.own_programs import folders_named, user_environment
-from agentcli.tui.status.data import shown_path
+from agentcli.tui.status.data import show_path
 
 if TYPE_CHECKING:
     from agentcli.tui.status.command import StatusCommand
 
-_LIVE = {
-    "theme": "theme",
-    "statusLine": "status_line",
-    "notifications": "notifications",
-    "exitTranscript": "exit_transcript",
-    "reducedMotion": "reduced_motion",
-}
-"""Fields by setting, for the settings of the app that apply at once."""
+_LIVE = ("theme", "status_line", "notifications", "exit_transcript", "reduced_motion")
+"""Fields of settings that apply at once."""
 
 
 @frozen(kw_only=True)
@@ -43,10 +37,9 @@ class Preferences:
     environ: Mapping[str, str]
     """Environment of programs started by the app: see `user_environment`."""
 
-    def with_changed(self, names: Collection[str], fresh: Preferences) -> Preferences:
-        """The same, with those of the named settings from `fresh` that can change while the app runs."""
-        changed = {field: getattr(fresh, field) for name, field in _LIVE.items() if name in names}
-        return replace(self, **changed)
+    def with_live(self, fresh: Preferences) -> Preferences:
+        """The same, with the settings of `fresh` that can change while the app runs."""
+        return replace(self, **{name: getattr(fresh, name) for name in _LIVE})
 
     @property
     def settings_files(self) -> dict[SettingScope, str]:
@@ -62,7 +55,7 @@ class Preferences:
         if path is None:
             raise AgentError("There is no folder for settings: no home folder is known.")
         save_setting(Path(path), name, value)
-        return shown_path(Path(path))
+        return show_path(Path(path))
 
     def status_command(self, version: str) -> StatusCommand | None:
         wanted = self.status_line or {}

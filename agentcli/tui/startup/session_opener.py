@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
-from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts import Draft
 from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.tui.model import WELCOME, Above, Remove
 from agentcli.tui.start import DEMO_WANTED
@@ -131,7 +131,7 @@ class SessionOpener:
         return answer is not None and answer != EXIT
 
     async def _start_engine(self, options: Options) -> None:
-        from agentcli.interactive.completion.sources import IndexedFiles
+        from agentcli.interactive.completion import IndexedFiles
         from agentcli.tui.resume import past_of
 
         app, chat, model_connection = self._app, self._app.chat, self._app.model_connection
@@ -146,7 +146,7 @@ class SessionOpener:
         past, earlier = await asyncio.to_thread(past_of, engine)
         is_first = chat.session.engine is None and not app.is_headless
         if is_first:
-            garbage_collection.stays()
+            garbage_collection.freeze_all()
         if past:
             chat.apply([Remove(WELCOME)])
         model_connection.engine_changed()
@@ -157,7 +157,7 @@ class SessionOpener:
                 model_connection.begin(due)
         else:
             await chat.session.replace(engine, past)
-            garbage_collection.session_left()
+            garbage_collection.mark_session_closed()
             if not past:
                 chat.apply([Above((app.welcome_item(),))])
         app.themes.watch_plugins(engine)
@@ -166,7 +166,7 @@ class SessionOpener:
         chat.finder.expect_more(has_more)
         if has_more:
             app.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
-        await app.mentions.use(IndexedFiles(engine.files.index))
+        await app.completions.use(IndexedFiles(engine.files.index))
         app.run_worker(self._warm(engine, is_first), exit_on_error=False, group="warm")
 
     async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
@@ -190,12 +190,12 @@ class SessionOpener:
             await engine.warm()
         self._app.themes.plugins_loaded()
         if is_first:
-            garbage_collection.settle()
+            garbage_collection.shorten_pauses()
             self._app.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
 
     def _collect_while_away(self) -> None:
         if monotonic() - self._app.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS:
-            garbage_collection.look_through_all()
+            garbage_collection.collect_all()
 
 
 class ModelConnection(ModelAccess):
@@ -221,13 +221,13 @@ class ModelConnection(ModelAccess):
         self._is_open = True
         try:
             connecting = await self.ready(self._app.opener.options)
-            welcome = await self._asked(connecting, key, is_automatic=sent is None and not key)
+            welcome = await self._ask(connecting, key, is_automatic=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
             self._is_open, self._sent = False, None
 
-    async def _asked(self, connecting: WelcomeActions, key: str, *, is_automatic: bool) -> Welcome | None:
+    async def _ask(self, connecting: WelcomeActions, key: str, *, is_automatic: bool) -> Welcome | None:
         from agentcli.tui.screens.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat

@@ -10,31 +10,30 @@ import asyncio
 import json
 import os
 import re
-import select
-import threading
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from agentcli.core.aio import start_task
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.processes.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
+from agentcli.core.processes.own_programs import (
+    PIPE,
+    end_program,
+    kill_group,
+    shell_command,
+    start_program_async,
+    user_environment,
+)
 from agentcli.core.text.plaintext import TAB, plain_line, plain_text
-from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.blocks.base import Run
 from agentcli.tui.model import Facts
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 TIMEOUT_SECONDS = 1.0
 PAUSE_SECONDS = 0.3
-OUTPUT_LIMIT = 8 * 1024
+MAX_OUTPUT = 8 * 1024
 
 _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
@@ -72,7 +71,7 @@ def payload(facts: Facts, folder: str, version: str) -> Json:
     }
 
 
-def styled_line(output: str) -> list[Run]:
+def style_line(output: str) -> list[Run]:
     """The first line with its colours, without any other control sequences."""
     from rich.ansi import AnsiDecoder
 
@@ -105,13 +104,12 @@ class StatusCommand:
     files: tuple[str, ...] = ()
     """Paths in the project that its words may name: whoever wrote such a file, it is not run."""
 
-    def run(self, facts: Facts, stopped: threading.Event) -> Ran:
-        """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
+    async def run(self, facts: Facts) -> Ran:
+        """Run it for a second at most. Never raises."""
         if (file := next(filter(os.path.isfile, self.files), None)) is not None:
             return Ran([], f"statusLine: not run, because it names a file of this project: {plain_line(file)}")
-        data = json.dumps(payload(facts, self.folder, self.version)).encode()
         try:
-            process = start_program(
+            process = await start_program_async(
                 shell_command(self.command),
                 cwd=self.folder,
                 environ=user_environment(self.environ, (Path(self.folder),)),
@@ -120,46 +118,23 @@ class StatusCommand:
             )
         except (OSError, ValueError) as error:
             return Ran([], f"statusLine: the command did not start: {plain_line(str(error))}")
-        try:
-            output, ended = _talk(process, data, stopped)
-        finally:
-            # Before `wait`: until then the process id cannot be reused.
-            kill_group(process.pid)
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with suppress(OSError):
-                        stream.close()
-            process.wait()
-        line = styled_line(output.decode("utf-8", "replace"))
-        if line:
-            return Ran(line)
-        if not ended:
-            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was stopped")
-        return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
-
-
-def _talk(process: Popen[bytes], data: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
-    """What it said until it ended, and whether it ended in time. No more is kept than a row can show."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    with suppress(OSError):  # the command may not read its input
-        os.set_blocking(process.stdin.fileno(), False)
-        os.write(process.stdin.fileno(), data)  # less than a pipe holds
-    with suppress(OSError):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(payload(facts, self.folder, self.version)).encode())
         process.stdin.close()
-    output = b""
-    while len(output) < OUTPUT_LIMIT:
-        left = deadline - time.monotonic()
-        if left <= 0 or stopped.is_set():
-            return output, False
-        if not select.select([process.stdout], [], [], min(left, 0.05))[0]:
-            continue
-        chunk = os.read(process.stdout.fileno(), OUTPUT_LIMIT)
-        if not chunk:
-            break
-        output += chunk
-    return output, True
+        output, problem = b"", f"within {TIMEOUT_SECONDS:.0f} s, so it was stopped"
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                while len(output) < MAX_OUTPUT and (piece := await process.stdout.read(MAX_OUTPUT)):
+                    output += piece
+                problem = f"(exit {await process.wait()})" if len(output) < MAX_OUTPUT else ""
+        except TimeoutError:
+            pass  # what it has printed until then counts
+        finally:
+            kill_group(process.pid)
+            await end_program(process)
+        line = style_line(output.decode("utf-8", "replace"))
+        return Ran(line) if line else Ran([], f"statusLine: the command printed nothing {problem}")
 
 
 class StatusFeed:
@@ -169,7 +144,6 @@ class StatusFeed:
         self._command = command
         self._show = show
         self._latest: Facts | None = None
-        self._stopped = threading.Event()
         self._task: asyncio.Task[None] | None = None
 
     def update(self, facts: Facts) -> None:
@@ -178,14 +152,12 @@ class StatusFeed:
             self._task = start_task(self._follow(), name="status command")
 
     async def close(self) -> None:
-        self._stopped.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait([self._task])
             self._task = None
 
     async def _follow(self) -> None:
         while (facts := self._latest) is not None:
             self._latest = None
-            self._show(await asyncio.to_thread(self._command.run, facts, self._stopped))
+            self._show(await self._command.run(facts))
             await asyncio.sleep(PAUSE_SECONDS)

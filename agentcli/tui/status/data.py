@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.files.bounded_read import read_start
+from agentcli.core.files.access import read_start
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.model import Facts
@@ -16,8 +17,6 @@ from agentcli.tui.model import Facts
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
-LOOK_SECONDS = 2.0
-"""Polling interval of the repository."""
 _BRANCHES = "ref: refs/heads/"
 _NO_BRANCH = ".invalid"
 """HEAD in repositories with another reference format (reftable), which only git itself can read."""
@@ -33,54 +32,15 @@ def branch_of(cwd: Path) -> str:
     return "" if branch in (_NO_BRANCH, head) else branch
 
 
-class BranchWatch:
-    """Reads the branch every few seconds and on request, in a thread; reports changes."""
-
-    def __init__(self, show: Callable[[str], None], read: Callable[[Path], str]) -> None:
-        self._show = show
-        self._read = read
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._engine: Engine | None = None
-        self._shown = ""
-
-    def follow(self, engine: Engine) -> None:
-        self._engine = engine
-        self._wake.set()
-        if self._task is None:
-            self._task = start_task(self._watch())
-
-    def look(self) -> None:
-        self._wake.set()
-
-    async def aclose(self) -> None:
-        task, self._task, self._engine = self._task, None, None
-        if task is not None:
-            await cancel_and_wait([task])
-
-    async def _watch(self) -> None:
-        while (engine := self._engine) is not None:
-            self._wake.clear()
-            branch = await asyncio.to_thread(self._read, engine.root)
-            if branch != self._shown and engine is self._engine:
-                self._shown = branch
-                self._show(branch)
-            waiting = asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
-            try:
-                await waiting
-            except TimeoutError:
-                continue
-
-
 FACTS_SECONDS = 0.1
 """Minimum time between two updates of the status line."""
-_AFTERWARDS = 0.1
-_LOOK_SECONDS = 15.0
+POLL_SECONDS = 2.0
+"""Interval at which the branch and the prompt cache are checked."""
 
 
 class FactsFeed:
-    """Shows current facts when they may have changed: immediately, or together with others that change shortly after;
-    and when the prompt cache expires, which no event reports."""
+    """Shows current facts when they may have changed: immediately, or together with others that change shortly after.
+    Also checks every few seconds what no event reports: the branch, and whether the prompt cache has expired."""
 
     def __init__(
         self,
@@ -90,74 +50,65 @@ class FactsFeed:
     ) -> None:
         """`request_frame` requests a frame, which calls `refresh_late`; without it, updates do not wait for a frame."""
         self._show = show
+        self._read_branch = read_branch
         self._request_frame = request_frame or self.refresh_late
-        self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
         self._engine: Engine | None = None
         self.agents = 0
         """Number of running sub-agents."""
-        self._branch = ""
+        self._polled = ("", True)
+        """Branch, and whether the cache is cold."""
+        self._polling: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
-        self._cold: asyncio.TimerHandle | None = None
         self._stale = False
 
     def follow(self, engine: Engine) -> None:
         self._engine = engine
-        if self._branch_watch is not None:
-            self._branch_watch.follow(engine)
+        if self._polling is None:
+            self._polling = start_task(self._poll())
+        self.look_at_branch()
         self.refresh()
 
     def look_at_branch(self) -> None:
-        if self._branch_watch is not None:
-            self._branch_watch.look()
-
-    def set_branch(self, branch: str) -> None:
-        self._branch = branch
-        self.refresh()
+        self._wake.set()
 
     def refresh(self) -> None:
         if self._due is not None:
             self._stale = True
         elif self._engine is not None:
-            self._now(self._engine)
-            self._due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._again)
+            self._stale = False
+            self._show(facts_of(self._engine, self._polled[0], self.agents))
+            self._due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._end_pause)
 
     async def aclose(self) -> None:
-        self._engine = None
-        if self._branch_watch is not None:
-            await self._branch_watch.aclose()
-        for timer in (self._due, self._cold):
-            if timer is not None:
-                timer.cancel()
-        self._due = self._cold = None
+        polling, self._polling, self._engine = self._polling, None, None
+        if polling is not None:
+            await cancel_and_wait([polling])
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
 
     def refresh_late(self) -> None:
         """Show changes that were delayed because they came too soon after others."""
         if self._stale and self._due is None:
             self.refresh()
 
-    def _again(self) -> None:
+    def _end_pause(self) -> None:
         self._due = None
         if self._stale:
             self._request_frame()
 
-    def _now(self, engine: Engine) -> None:
-        self._stale = False
-        self._show(facts_of(engine, self._branch, self.agents))
-        if self._cold is not None:
-            self._cold.cancel()
-        left = engine.context.cache_seconds_left()
-        self._cold = None if left is None else self._look_again(engine, left)
-
-    def _look_again(self, engine: Engine, left: float) -> asyncio.TimerHandle:
-        """Check again after a limited time: event loop timers stop while the machine sleeps, but the cache expires."""
-        later = asyncio.get_running_loop().call_later
-        return later(min(left + _AFTERWARDS, _LOOK_SECONDS), self._look, engine)
-
-    def _look(self, engine: Engine) -> None:
-        left = engine.context.cache_seconds_left()
-        self._cold = None if left is None else self._look_again(engine, left)
-        if left is None:
-            self.refresh()
+    async def _poll(self) -> None:
+        while (engine := self._engine) is not None:
+            self._wake.clear()
+            branch = "" if self._read_branch is None else await asyncio.to_thread(self._read_branch, engine.root)
+            found = branch, engine.context.cache_seconds_left() is None
+            if found != self._polled and engine is self._engine:
+                self._polled = found
+                self.refresh()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._wake.wait()
 
 
 def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
@@ -179,7 +130,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
         cache_cold=outlook.cold,
         cached_share=usage.cache_read_input_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
         branch=branch,
-        cwd=shown_path(engine.root),
+        cwd=show_path(engine.root),
         sandbox=engine.sandbox,
         is_sandboxed=engine.session.tool_context.launcher.name != "none",
         session=engine.session_id,
@@ -191,7 +142,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
     )
 
 
-def shown_path(path: Path) -> str:
+def show_path(path: Path) -> str:
     home = str(Path.home())
     text = str(path)
     return f"~{text[len(home) :]}" if text == home or text.startswith(f"{home}/") else text

@@ -6,39 +6,33 @@ line instead: see `command`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
-from agentcli.core.text.format import about_money, counted, money, percent, token_count
-from agentcli.core.text.plaintext import plain_line, shown_command
-from agentcli.tui.blocks.rows import shortened, size
-from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.model import Facts
+from agentcli.core.text.format import about_money, counted, format_elapsed, money, percent, token_count
+from agentcli.core.text.plaintext import plain_line, show_command
+from agentcli.tui.blocks.base import Run
+from agentcli.tui.blocks.rows import Runs, cut_runs, join_runs, shorten, size
+from agentcli.tui.model import Activity, Facts
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed
-
-
-import time
-from collections.abc import Callable
-
-from textual.geometry import Region
-from textual.timer import Timer
-
-from agentcli.core.text.format import elapsed
-from agentcli.tui.model import Activity
 
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -68,47 +62,19 @@ def _context_style(facts: Facts, palette: Palette) -> Style:
     return palette.muted if nearness < 0.8 else palette.warning if nearness < 0.97 else palette.error
 
 
-Form = list[Run]
-
-
 @frozen
 class StatusPart:
     name: str
-    forms: Sequence[Form]
+    forms: Sequence[Runs]
     right: bool = False
 
 
 _SHORTEN = (
-    ("place", 1),
-    ("effort", 1),
-    ("model", 1),
-    ("cached", 1),
-    ("servers", 1),
-    ("place", 2),
-    ("context", 1),
-    ("todos", 1),
-    ("context", 2),
-    ("mode", 1),
-    ("place", 3),
-    ("context", 3),
-    ("place", 4),
-    ("cost", 1),
-    ("servers", 2),
-    ("effort", 2),
-    ("speed", 1),
-    ("agents", 1),
-    ("cost", 2),
-    ("tasks", 1),
-    ("sandbox", 1),
-    ("cost", 3),
-    ("model", 2),
-    ("mode", 2),
-    ("context", 4),
-    ("sandbox", 2),
-    ("model", 3),
+    "place effort model cached servers place context todos context mode place context place cost servers effort speed "
+    "agents cost tasks sandbox cost model mode context sandbox model"
 )
-"""Order in which parts are shortened when the row is too narrow: part and its next form. A mode other than the
-default is never dropped, so that bypass mode stays visible."""
+"""Names of parts, in the order in which they take their next shorter form when the row is too narrow. A mode other
+than the default is never dropped, so that bypass mode stays visible."""
 
 
 def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
@@ -116,48 +82,29 @@ def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
     parts = _parts(facts, palette)
     step = {part.name: 0 for part in parts}
 
-    def chosen(right: bool) -> list[Form]:
-        forms = (part.forms[min(step[part.name], len(part.forms) - 1)] for part in parts if part.right == right)
-        return [form for form in forms if form]
+    def row(right: bool) -> Runs:
+        forms = [part.forms[min(step[part.name], len(part.forms) - 1)] for part in parts if part.right == right]
+        return join_runs(filter(None, forms), (_SEPARATOR, palette.faint))
 
-    def fits() -> bool:
-        left, right = chosen(right=False), chosen(right=True)
-        gaps = len(_SEPARATOR) * (max(0, len(left) - 1) + max(0, len(right) - 1)) + (2 if left and right else 0)
-        return sum(map(size, left)) + sum(map(size, right)) + gaps + 2 * margin <= width
+    def room() -> int:
+        left, right = size(row(right=False)), size(row(right=True))
+        return width - left - right - 2 * margin - (2 if left and right else 0)
 
     taken = []
-    for name, form in _SHORTEN:
-        if fits():
+    for name in _SHORTEN.split():
+        if room() >= 0:
             break
         if name in step:
-            taken.append((name, step[name]))
-            step[name] = form
+            taken.append(name)
+            step[name] += 1
     # Shortening a long part late may leave room for short parts that were shortened before it.
-    for name, form in reversed(taken):
-        shorter, step[name] = step[name], form
-        if not fits():
-            step[name] = shorter
-    left, right = (_joined(chosen(right=side), palette) for side in (False, True))
+    for name in reversed(taken):
+        step[name] -= 1
+        if room() < 0:
+            step[name] += 1
+    left, right = row(right=False), row(right=True)
     gap = width - size(left) - size(right) - 2 * margin if right else 0
-    return _cropped([(" " * margin, palette.text), *left, (" " * gap, palette.text), *right], width)
-
-
-def _joined(forms: list[Form], palette: Palette) -> Form:
-    row: Form = []
-    for form in forms:
-        row += [(_SEPARATOR, palette.faint), *form] if row else form
-    return row
-
-
-def _cropped(runs: list[Run], width: int) -> list[Run]:
-    row: list[Run] = []
-    room = width
-    for text, style in runs:
-        text = text if cell_len(text) <= room else shortened(text, room)
-        room -= cell_len(text)
-        if text:
-            row.append((text, style))
-    return row
+    return cut_runs([(" " * margin, palette.text), *left, (" " * gap, palette.text), *right], width)
 
 
 def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
@@ -192,7 +139,7 @@ def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False
 
 def _clean(text: str) -> str:
     """Clean untrusted names of branches, folders and models: no control, hidden or direction characters."""
-    return shown_command(plain_line(text, 120))
+    return show_command(plain_line(text, 120))
 
 
 def _model(facts: Facts, palette: Palette) -> StatusPart | None:
@@ -200,12 +147,12 @@ def _model(facts: Facts, palette: Palette) -> StatusPart | None:
     if not name:
         return None
     short = name.removeprefix("claude-")
-    return _words("model", (name, shortened(short, 24), shortened(short, 12)), palette.text)
+    return _words("model", (name, shorten(short, 24), shorten(short, 12)), palette.text)
 
 
 def _mode(facts: Facts, palette: Palette) -> StatusPart:
     words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
-    label, short = (words.label, words.short) if words else (name, shortened(name, 10))
+    label, short = (words.label, words.short) if words else (name, shorten(name, 10))
     if facts.mode == "default":
         return _words("mode", (label, short), palette.muted)
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
@@ -222,7 +169,7 @@ def _context(facts: Facts, palette: Palette) -> StatusPart | None:
     share = min(9.99, facts.context_tokens / facts.context_window)
     style = _context_style(facts, palette)
     head: Run = (percent(share), style)
-    whole: Form = [head, (f" of {token_count(facts.context_window)}", palette.muted)]
+    whole: Runs = [head, (f" of {token_count(facts.context_window)}", palette.muted)]
     bar = partial(context_bar, facts, palette=palette)
     blank: Run = (" ", palette.muted)
     return StatusPart("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
@@ -234,9 +181,9 @@ def _cost(facts: Facts, palette: Palette) -> StatusPart | None:
     following = f"next {about_money(facts.next_cost_usd, '~')}" if facts.next_cost_usd is not None else ""
     if not spent and not following:
         return None
-    head: Form = [(spent, palette.text)] if spent else []
-    tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
-    cold: Form = [(" (cold)", palette.muted)] if following and facts.cache_cold else []
+    head: Runs = [(spent, palette.text)] if spent else []
+    tail: Runs = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
+    cold: Runs = [(" (cold)", palette.muted)] if following and facts.cache_cold else []
     return StatusPart("cost", [[*head, *tail, *cold], [*head, *tail], head, []])
 
 
@@ -247,22 +194,22 @@ def _place(facts: Facts, palette: Palette) -> StatusPart | None:
     last = cwd.rpartition("/")[2] or cwd
     short = cwd if cwd.count("/") < 2 else f"…/{last}"
 
-    def both(folder: str, name: str) -> Form:
+    def both(folder: str, name: str) -> Runs:
         return [(folder, palette.muted), (f" ({name})" if name and folder else name, palette.faint)]
 
-    short_branch = shortened(branch, 24)
+    short_branch = shorten(branch, 24)
     forms = [
         both(cwd, branch),
-        both(shortened(short, 28), short_branch),
-        [(short_branch or shortened(short, 24), palette.muted)],
-        [(shortened(branch or last, 12), palette.muted)],
+        both(shorten(short, 28), short_branch),
+        [(short_branch or shorten(short, 24), palette.muted)],
+        [(shorten(branch or last, 12), palette.muted)],
         [],
     ]
     return StatusPart("place", forms, right=True)
 
 
 class StatusLine(Widget):
-    """One row, painted again only when its content has changed. A `command` provides the content if set."""
+    """One row. A `command` provides the content if set."""
 
     DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
@@ -281,7 +228,6 @@ class StatusLine(Widget):
         self._facts = Facts()
         self._said: list[Run] = []
         self._problem = ""
-        self._made: tuple[int, Strip] | None = None
 
     def on_mount(self) -> None:
         if self._command is not None:
@@ -299,7 +245,7 @@ class StatusLine(Widget):
         await self.on_unmount()
         self._command, self._feed, self._said, self._problem = command, None, [], ""
         self.on_mount()
-        self._changed()
+        self.refresh()
 
     def update(self, facts: Facts) -> None:
         if facts == self._facts:
@@ -308,11 +254,10 @@ class StatusLine(Widget):
         if self._feed is not None:
             self._feed.update(facts)
         if not self._said:
-            self._changed()
+            self.refresh()
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
-        self._made = None
         self.refresh()
 
     def _take(self, ran: Ran) -> None:
@@ -321,18 +266,12 @@ class StatusLine(Widget):
         self._problem = ran.problem
         if ran.line != self._said:
             self._said = ran.line
-            self._changed()
-
-    def _changed(self) -> None:
-        self._made = None
-        self.refresh()
+            self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        if self._made is None or self._made[0] != width:
-            runs = _cropped(self._said, width) if self._said else fit(self._facts, width, self._palette)
-            self._made = width, Strip([Segment(text, style) for text, style in runs])
-        return self._made[1].apply_style(self.rich_style)
+        runs = cut_runs(self._said, width) if self._said else fit(self._facts, width, self._palette)
+        return Strip([Segment(text, style) for text, style in runs]).apply_style(self.rich_style)
 
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -365,19 +304,19 @@ def activity_text(activity: Activity, now: float, width: int, palette: Palette) 
     if not activity.phase or width <= 0:
         return []
     style = _style(activity, palette)
-    text = shown_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
+    text = show_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
     details = _details(activity, now, palette)
     if activity.todo and activity.phase in _WORK:
         # The task is what the user follows; the call behind it is in the transcript, too.
-        text, step = shown_command(activity.todo), text
+        text, step = show_command(activity.todo), text
         if step != "Working":
-            details.insert(0, (4, (shortened(step, max(12, width // 3)), palette.muted)))
+            details.insert(0, (4, (shorten(step, max(12, width // 3)), palette.muted)))
     # The text is more important than any detail, but must not fill the row: drop the least important details first.
     wanted = min(cell_len(text), max(12, width // 2))
     while details and sum(cell_len(part) + 3 for _rank, (part, _look) in details) + wanted > width:
         details.remove(max(details, key=lambda detail: detail[0]))
     room = width - sum(cell_len(part) + 3 for _rank, (part, _look) in details)
-    row: list[Run] = [(shortened(text, room), style)]
+    row: list[Run] = [(shorten(text, room), style)]
     for _rank, run in details:
         row += [(" · ", palette.faint), run]
     return row
@@ -388,11 +327,11 @@ def _details(activity: Activity, now: float, palette: Palette) -> list[tuple[int
     details: list[tuple[int, Run]] = []
     if activity.until > 0:
         seconds = activity.until - now
-        left = f"next in {elapsed(max(1, round(seconds)))}" if seconds > 0.05 else "now"
+        left = f"next in {format_elapsed(max(1, round(seconds)))}" if seconds > 0.05 else "now"
         details.append((0, (left, palette.warning)))
     began = activity.step_began or activity.began
     if began > 0 and now - began >= 1 and activity.phase != "waiting":
-        details.append((2, (elapsed(now - began), palette.muted)))
+        details.append((2, (format_elapsed(now - began), palette.muted)))
     if activity.agents > 0 and activity.phase != "agents":
         details.append((2, (counted(activity.agents, "agent"), palette.muted)))
     if activity.tokens_out > 0:
@@ -406,10 +345,6 @@ def _style(activity: Activity, palette: Palette) -> Style:
     if activity.phase in ("retrying", "interrupting"):
         return palette.warning
     return palette.accent if activity.phase == "waiting" else palette.text
-
-
-def _words_of(activity: Activity) -> tuple[str, str, str, float, float]:
-    return activity.phase, activity.text, activity.todo, activity.until, activity.step_began
 
 
 class ActivityLine(Widget):
@@ -433,7 +368,8 @@ class ActivityLine(Widget):
     def show(self, activity: Activity) -> None:
         """Show an activity. Cheap enough for every event: changes of mere counters wait for the next tick."""
         before, self._activity = self._activity, activity
-        if self._timer is not None and _words_of(activity) == _words_of(before):
+        words = attrgetter("phase", "text", "todo", "until", "step_began")
+        if self._timer is not None and words(activity) == words(before):
             return
         if not activity.phase:
             self._stop()

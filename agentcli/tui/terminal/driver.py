@@ -2,7 +2,7 @@
 
 Replaces parts of Textual's Unix driver that are slow or missing: Esc without delay, pastes in one piece, no garbage in
 the prompt, output that never blocks the event loop, a flicker-free handover from the instant prompt, and a terminal
-that is always restored. `input` parses bytes, `writer` decides what may be dropped, `restore` restores the terminal.
+that is always restored. `input` parses bytes, `output` decides what may be dropped, `restore` restores the terminal.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from agentcli.core.terminal import Terminal
 from agentcli.tui.repaint import ScreenMemory
 from agentcli.tui.terminal.input import InputFilter, Token, Translation
 from agentcli.tui.terminal.instant import Instant, make_raw
+from agentcli.tui.terminal.output import TerminalWriter, open_unblocked
 from agentcli.tui.terminal.restore import SIGNALS, OrderedExit, TerminalRestore
-from agentcli.tui.terminal.writer import TerminalWriter, open_unblocked
 from agentcli.tui.textual_internals import paint_now
 
 if TYPE_CHECKING:
-    from agentcli.tui.painted_app import PaintedApp
+    from agentcli.tui.app import PaintedApp
 
 READ_BYTES = 65536
 SYNC_BEGIN, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
@@ -81,13 +81,9 @@ class KeyOrder:
         self._round = 0
         """Number of waits so far."""
 
-    def post(self, *messages: Message) -> None:
-        self._pending.extend(messages)
-        self._advance()
-
-    def call_when_settled(self, callback: Callable[[], object]) -> None:
-        """Call it in the app, once everything posted so far has been processed."""
-        self._pending.append(callback)
+    def post(self, *steps: Message | Callable[[], object]) -> None:
+        """Post messages. A function is called in the app, once everything posted before has been processed."""
+        self._pending.extend(steps)
         self._advance()
 
     def _advance(self) -> None:
@@ -175,19 +171,19 @@ class AgentDriver(Driver):
     def __init__(self, app: PaintedApp[Any], *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         assert sys.__stdin__ is not None
+        assert sys.__stdout__ is not None
         app.terminal_driver = self
         self.app = app
         self.loop = asyncio.get_running_loop()
         self.fileno = sys.__stdin__.fileno()
         self._uses_mouse = mouse
-        self._fd_out = _output()
+        self._fd_out = sys.__stdout__.fileno()
         instant = self.preloaded.instant
         self.restore = instant.restore if instant else TerminalRestore(self.fileno, self._fd_out)
         self._writer: TerminalWriter | None = None
         self._waiting_instant = instant
         self._unreplayed = b""
         self._gate_open = instant is None
-        self._replaying = False
         self._gate_deadline = 0.0
         self._wake_read = self._wake_write = -1
         self._translation = Translation()
@@ -201,7 +197,9 @@ class AgentDriver(Driver):
         leave: Callable[[int], object] = getattr(app, "leave", partial(app.exit, None))
         self._ending = OrderedExit(self.restore, lambda code: self._in_loop(leave, code), self.preloaded.last_resort)
         self._handlers_before: dict[int, Any] = {}
-        self._memory: ScreenMemory | None = None
+        system = COLOR_SYSTEMS.get(app.console.color_system or "", ColorSystem.TRUECOLOR)
+        terminal = Terminal.from_environ(os.environ, sys.platform)
+        self._memory = ScreenMemory(system, erases_in_colour=not terminal.screen)
         self._cursor = (0, 0)
         self._synchronized = False
         self._unanswered = 0
@@ -218,10 +216,6 @@ class AgentDriver(Driver):
     def paint(self, strips: Iterable[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int]) -> None:
         """Show strips, each with column and row, by writing the cells that have changed; later if the terminal accepts
         no output now."""
-        if self._memory is None:
-            system = COLOR_SYSTEMS.get(self.app.console.color_system or "", ColorSystem.TRUECOLOR)
-            terminal = Terminal.from_environ(os.environ, sys.platform)
-            self._memory = ScreenMemory(system, erases_in_colour=not terminal.screen)
         self._cursor = cursor
         self._memory.resize(*size)
         self._memory.place(strips)
@@ -233,41 +227,35 @@ class AgentDriver(Driver):
             self._open_gate_when_ready()
 
     def _write_changes(self) -> None:
-        writer, memory = self._writer, self._memory
-        if writer is None or memory is None or not writer.takes_frames():
+        if self._writer is None or not self._writer.takes_frames():
             return
-        frame = memory.changes(self._cursor)
+        frame = self._memory.changes(self._cursor)
         if self._synchronized and len(frame) >= MIN_SYNCHRONIZED:
             frame = f"{SYNC_BEGIN}{frame}{SYNC_END}"
         if frame:
-            writer.write(frame)
+            self._writer.write(frame)
 
     def forget_screen(self) -> None:
         """Make the next frame a complete one, because the terminal may show something other than what was painted."""
-        if self._memory is not None:
-            self._memory.forget()
+        self._memory.forget()
 
     def resized(self, size: Size) -> None:
         """Handle a resize, after which the terminal's content is undefined. If the size is already painted, as after
         two quick resizes, there is no new layout, so everything is written again here."""
         self.forget_screen()
-        if self._memory is not None and self._memory.size == size:
+        if self._memory.size == size:
             self._write_changes()
 
     def _open_gate_when_ready(self) -> None:
         """Handle the first frames of the app while the instant prompt is shown: keep the prompt until a widget is
         focused and has received all typed keys, so that no frame shows an empty box in between."""
-        if self._replaying:
+        if self._waiting_instant is None:
+            return  # it was taken over, and the gate opens when its keys have arrived
+        if not (self.app.screen_stack and self.app.focused) and time.monotonic() < self._gate_deadline:
             return
-        focused = None
-        with contextlib.suppress(Exception):
-            focused = self.app.focused
-        if focused is None and time.monotonic() < self._gate_deadline:
-            return
-        self._replaying = True
         self._take_over()
         # The keys were posted before, so they are in the loop's queue ahead of this callback.
-        self._in_loop(self._order.call_when_settled, self._open_gate)
+        self._in_loop(self._order.post, self._open_gate)
 
     def _open_gate(self) -> None:
         if not self._gate_open:
@@ -303,9 +291,7 @@ class AgentDriver(Driver):
         self._handle_signals()
         self._send_size()
         if self._gate_open:
-            self._enter_modes(alternate_screen=True)
-            typed, self._unreplayed = self._unreplayed, b""
-            self._start_input(typed)
+            self._take_over()
             self._write_changes()
         else:
             self._gate_deadline = time.monotonic() + MAX_TAKE_OVER_SECONDS
@@ -326,7 +312,7 @@ class AgentDriver(Driver):
     def _enter_modes(self, *, alternate_screen: bool) -> None:
         self.forget_screen()
         make_raw(self.fileno)
-        write = self._must_write
+        write = self.write
         if alternate_screen:
             write("\x1b[?1049h")
         write("\x1b[?25l\x1b[?1004h\x1b[?2004h\x1b[?7l\x1b[?2031h")
@@ -342,11 +328,7 @@ class AgentDriver(Driver):
     def ask_for_background(self) -> None:
         """Query the background colour. Terminals that support it answer, which is posted as `BackgroundColour`."""
         if os.environ.get("TERM") != "linux":
-            self._must_write("\x1b]11;?\x07")
-
-    def _must_write(self, data: str) -> None:
-        if self._writer is not None:
-            self._writer.write(data)
+            self.write("\x1b]11;?\x07")
 
     def _start_input(self, typed: bytes) -> None:
         source = InputFilter(escape_seconds(os.environ))
@@ -364,7 +346,7 @@ class AgentDriver(Driver):
         self._gate_open = True
         self.disable_input()
         if self.restore.armed:
-            self._must_write(self.restore.sequence)
+            self.write(self.restore.sequence)
             self.restore.disarm()
             self.restore.restore_attributes()
         self._forget_signals()
@@ -534,18 +516,9 @@ class AgentDriver(Driver):
             self._waiting_instant.resized()
         elif self._gate_open:
             # Stopped by a signal that cannot be caught: another program may have changed the terminal meanwhile.
-            self._must_write("\x1b[<u")
+            self.write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
             self._in_loop(self._write_changes)
-
-
-def _output() -> int:
-    """Descriptor of the terminal: standard output, unless that is redirected."""
-    for stream in (sys.__stdout__, sys.__stderr__):
-        with contextlib.suppress(AttributeError, OSError, ValueError):
-            if stream is not None and stream.isatty():
-                return stream.fileno()
-    return 1
 
 
 def _ignore(*_: object) -> None:

@@ -21,7 +21,7 @@ MAX_ROWS = {"last": 200, "all": 5_000}
 _MIN_WIDTH = 20
 
 
-def kept_transcript(transcript: Transcript, wanted: str, width: int) -> str:
+def keep_transcript(transcript: Transcript, wanted: str, width: int) -> str:
     """The text of a transcript that stays. Never raises: without it the app still quits."""
     try:
         return exit_text(transcript.blocks(), wanted, width)
@@ -38,7 +38,7 @@ def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
         return ""
     width, most = max(width, _MIN_WIDTH), MAX_ROWS[wanted]
     if wanted == "last":
-        rows = _joined(_rows(block, width) for block in _last_exchange(blocks))
+        rows = _join(_rows(block, width) for block in _last_exchange(blocks))
         if len(rows) > most:
             rows = [*rows[:most], f"… {counted(len(rows) - most, 'more row')}"]
     else:
@@ -73,7 +73,7 @@ def _last_rows(blocks: Sequence[Block], width: int, enough: int) -> list[str]:
         if not isinstance(block.item, WelcomeItem):
             found.append(_rows(_whole(block), width))
             count += len(found[-1]) + any(found[-1])
-    return _joined(reversed(found))
+    return _join(reversed(found))
 
 
 def is_prompt(block: Block) -> bool:
@@ -94,7 +94,7 @@ def _rows(block: Block, width: int) -> list[str]:
     return [line.strip.text.rstrip() for line in lines]
 
 
-def _joined(texts: Iterable[list[str]]) -> list[str]:
+def _join(texts: Iterable[list[str]]) -> list[str]:
     rows: list[str] = []
     for block_rows in texts:
         rows += ([""] if rows and any(block_rows) else []) + block_rows

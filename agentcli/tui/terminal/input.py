@@ -49,6 +49,7 @@ _STRING_BEGUN = re.compile(rb"\x1b(?:\](?:[0-9]|\Z)|P(?:[0-9>!]|\Z)|_(?:G|\Z))")
 """OSC, DCS and APC strings of terminal replies; otherwise these letters after ESC are keys with Alt."""
 _STRING_BODY = re.compile(rb"[^\x00-\x1f\x7f]*")
 _TAIL = re.compile(rb"\[(?:[0-9;:]*[A-HPQRSZu~]|<[0-9;]+[Mm]|\?[0-9;]+(?:\$y|[uc]))")
+_C1 = re.compile("[\x80-\x9f]")
 _REPLY = re.compile(
     r"\x1b\[(?:\?\d{1,5};\d\$y|[?>=][\d;]*[cu]|\??[\d;]*[nt]|\?[\d;]*R"
     r"|(?!1;(?:[2-9]|1[0-6])R)\d+;\d+R)"  # `ESC [ 1 ; 2 R` is Shift+F3: the cursor's position is never queried
@@ -128,9 +129,7 @@ class InputFilter:
         return b""
 
     def _type(self, data: bytes, tokens: list[Token], *, final: bool) -> None:
-        text = self._decoder.decode(data, final)
-        if any("\x80" <= character <= "\x9f" for character in text):
-            text = "".join(character for character in text if not "\x80" <= character <= "\x9f")
+        text = _C1.sub("", self._decoder.decode(data, final))
         if text:
             tokens.append(Token("typed", text))
 
@@ -151,7 +150,7 @@ class InputFilter:
         look_from = max(0, len(paste) - len(PASTE_END) + 1)
         if self._paste_paused and len(data) <= TYPED_AT_ONCE and PASTE_END not in paste[look_from:] + data:
             self._paste, self.deadline = None, None
-            tokens.extend(_pasted(paste))
+            tokens.extend(_split_paste(paste))
             return data
         paste += data
         self._paste_paused = False
@@ -162,7 +161,7 @@ class InputFilter:
         rest = bytes(paste[end + len(PASTE_END) :])
         del paste[end:]
         self._paste, self.deadline = None, None
-        tokens.extend(_pasted(paste))
+        tokens.extend(_split_paste(paste))
         return rest
 
     def _take_paste(self) -> list[Token]:
@@ -171,10 +170,10 @@ class InputFilter:
         kept = next((size for size in range(len(PASTE_END) - 1, 0, -1) if self._paste.endswith(PASTE_END[:size])), 0)
         taken = self._paste[: len(self._paste) - kept]
         self._paste = self._paste[len(taken) :]
-        return _pasted(taken)
+        return _split_paste(taken)
 
 
-def _pasted(data: bytearray) -> list[Token]:
+def _split_paste(data: bytearray) -> list[Token]:
     text = plain_text(data.decode("utf-8", "replace"))
     return [Token("pasted", text)] if text else []
 
@@ -245,7 +244,6 @@ def _make_token(sequence: bytes) -> Token | None:
     return Token("sequence", text)
 
 
-_MOUSE = re.compile(r"\x1b\[<([0-9]{1,5});")
 _SURROGATE = re.compile("[\ud800-\udfff]").search
 
 
@@ -275,7 +273,7 @@ class Translation:
         self._parser = XTermParser()
 
     def messages(self, found: Iterable[Token]) -> Iterator[Message]:
-        for token in _without_passed_moves(found):
+        for token in found:
             try:
                 yield from self._messages(token)
             except (ValueError, OverflowError):
@@ -309,24 +307,3 @@ class Translation:
     def _keys(self, text: str) -> list[events.Key]:
         found = self._parser._sequence_to_key_events(text)
         return [event for event in found if event.key != Keys.Ignore and not _SURROGATE(event.character or "")]
-
-
-def _without_passed_moves(found: Iterable[Token]) -> list[Token]:
-    """Keep only the last of several mouse moves that arrived together."""
-    kept: list[Token] = []
-    for token in found:
-        if kept and _is_move(token) and _is_move(kept[-1]) and _buttons(token) == _buttons(kept[-1]):
-            kept[-1] = token
-        else:
-            kept.append(token)
-    return kept
-
-
-def _is_move(token: Token) -> bool:
-    buttons = _buttons(token)
-    return buttons is not None and bool(buttons & 32) and not buttons & 64
-
-
-def _buttons(token: Token) -> int | None:
-    found = _MOUSE.match(token.text) if token.kind == "sequence" else None
-    return int(found[1]) if found else None

@@ -30,10 +30,6 @@ SWITCH_SECONDS = 0.001
 LONE_ESCAPE_SECONDS = 0.1
 """An ESC followed by nothing for this long was the key, not the start of a sequence."""
 MAX_LOOK = 8192
-_TAB = 8
-"""Copy of `TAB` in `core/text/plaintext.py`, to save the import."""
-MAX_ECHO = 4000
-"""Characters. Further input is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
 DEFAULT_LOOK = {
     "background": "",
@@ -50,17 +46,8 @@ DEFAULT_LOOK = {
 }
 """Colours as SGR codes, and texts (`…_text`)."""
 
-_COLOURLESS = {
-    "background": "",
-    "rule": "2",
-    "mark": "1",
-    "text": "",
-    "placeholder": "2",
-    "cursor": "7",
-    "status": "2",
-    "label_style": "2",
-}
-"""The look under NO_COLOR."""
+_COLOURLESS = {**DEFAULT_LOOK, "rule": "2", "mark": "1"}
+"""The look under NO_COLOR, apart from its texts."""
 _SGR = re.compile(r"(?:\d{1,3}(?:[;:]\d{1,3}){0,19})?")
 _SEQUENCE = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[^\x1b\[O\]P_]|\x1b(?=\x1b)"
@@ -102,7 +89,7 @@ def load_look(path: str) -> dict[str, str]:
     return look
 
 
-def suggesting(look: dict[str, str], line: str) -> dict[str, str]:
+def suggest(look: dict[str, str], line: str) -> dict[str, str]:
     """The look with a suggested line, which Enter sends from the empty box, and without texts of the last session."""
     return {**look, "placeholder_text": f"{line}  ↵ Enter", "status_text": "", "label_text": ""}
 
@@ -140,7 +127,7 @@ def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
     if not usable or os.environ.get("TERM", "dumb") in ("dumb", ""):
         return None
     if os.environ.get("NO_COLOR"):
-        look = {**look, **_COLOURLESS}
+        look = {**look, **{name: value for name, value in _COLOURLESS.items() if not name.endswith("_text")}}
     instant = Instant(fd_in, fd_out, look)
     instant.start()
     return instant
@@ -280,7 +267,7 @@ class EchoedLine:
         self._held = b""
         self._in_paste = False
         self._is_frozen = False
-        """A key that edits otherwise than at the end was pressed: the app shows its effect."""
+        """Something was pasted, or a key pressed that edits otherwise than at the end: the app shows its effect."""
 
     def feed(self, data: bytes) -> int | None:
         """The exit code when the user quits."""
@@ -299,15 +286,12 @@ class EchoedLine:
 
     def _type(self, data: bytes) -> int | None:
         if self._in_paste:
-            data = data[: max(0, MAX_ECHO - len(self.characters)) * 4]
+            return None
         for character in self._decoder.decode(data):
-            if self._in_paste:
-                self._append("\n" if character == "\r" else character)
-                continue
             if character in (_INTERRUPT, _END_OF_INPUT):
                 if self.leaving == character:
                     return 130 if character == _INTERRUPT else 0
-                if character == _INTERRUPT or not self.characters:
+                if character == _INTERRUPT or not (self.characters or self._is_frozen):
                     self.leaving = character
                     self.characters = []
                 continue
@@ -324,22 +308,16 @@ class EchoedLine:
                 deleted = self.characters.pop()
                 if width(deleted) and self.characters[-1:] != ["\u200d"]:
                     break
-        elif character < " " and character != "\t":
+        elif character < " ":
             self._is_frozen = True
-        else:
-            self._append(character)
+        elif character.isprintable() or (character > "\x7f" and width(character) == 0):
+            self.characters.append(character)
 
     def _obey(self, sequence: bytes) -> None:
         if sequence in (b"\x1b[200~", b"\x1b[201~"):
-            self._in_paste = sequence == b"\x1b[200~"
+            self._in_paste, self._is_frozen = sequence == b"\x1b[200~", True
         elif sequence[1:2] in b"[O" and sequence[-1:] in b"ABCDFH~":  # keys; other sequences are replies
             self._is_frozen = True
-
-    def _append(self, character: str) -> None:
-        if self.sent or self._is_frozen or len(self.characters) >= MAX_ECHO:
-            return
-        if character.isprintable() or character in "\n\t" or (character > "\x7f" and width(character) == 0):
-            self.characters.append(character)
 
 
 class Painter:
@@ -347,32 +325,21 @@ class Painter:
 
     def __init__(self, look: dict[str, str]) -> None:
         self._look = {name: look.get(name, value) for name, value in DEFAULT_LOOK.items()}
-        self._top = 0
-        """Row at which the box began when it was last painted."""
 
     def whole(self, line: EchoedLine, columns: int, rows: int) -> str:
-        self._top = rows
         return f"{self._style('')}\x1b[H\x1b[2J{self.box(line, columns, rows)}"
 
     def box(self, line: EchoedLine, columns: int, rows: int) -> str:
         if columns < MIN_COLUMNS or rows < MIN_ROWS:
             return ""
-        lower_rule = rows >= ROWS_FOR_LOWER_RULE
-        inside = self._inside(line, columns - 2, max(1, rows // 3))
-        lines = [self._rule(columns, self._look["label_text"])]
-        for number, text in enumerate(inside):
-            mark = self._style("mark") + "❯ " if number == 0 else self._style("") + "  "
-            lines.append(mark + text)
-        if lower_rule:
-            lines.append(self._rule(columns, ""))
-        lines.append(self._style("status") + clipped(self._status(line), columns))
-        top = rows - len(lines) + 1
-        blank = [""] * max(0, top - self._top) if self._top else []
-        first = top - len(blank)
-        self._top = top
-        painted = (
-            f"\x1b[{first + number};1H{self._style('')}\x1b[2K{text}" for number, text in enumerate(blank + lines)
-        )
+        lines = [
+            self._rule(columns, self._look["label_text"]),
+            f"{self._style('mark')}❯ {self._row(line, columns - 2)}",
+            *([self._rule(columns, "")] if rows >= ROWS_FOR_LOWER_RULE else []),
+            self._style("status") + clip(self._status(line), columns),
+        ]
+        first = rows - len(lines) + 1
+        painted = (f"\x1b[{first + number};1H{self._style('')}\x1b[2K{text}" for number, text in enumerate(lines))
         return "".join(painted) + "\x1b[0m"
 
     def _status(self, line: EchoedLine) -> str:
@@ -381,35 +348,26 @@ class Painter:
         return self._look["status_text"]
 
     def _rule(self, columns: int, label: str) -> str:
-        label = clipped(label, columns - 6)
+        label = clip(label, columns - 6)
         if not label:
             return self._style("rule") + "─" * columns
         line = "─" * (columns - sum(map(width, label)) - 4)
         return f"{self._style('rule')}{line} {self._style('label_style')}{label} {self._style('rule')}──"
 
-    def _inside(self, line: EchoedLine, columns: int, most: int) -> list[str]:
-        """Rows of the editor, with the cursor as a styled cell."""
+    def _row(self, line: EchoedLine, columns: int) -> str:
+        """The end of the text, with the cursor as a styled cell."""
         if not line.characters:
-            placeholder = clipped(self._look["placeholder_text"], columns) or " "
+            placeholder = clip(self._look["placeholder_text"], columns) or " "
             first = f"{self._style('placeholder', 'cursor')}{placeholder[0]}"
-            return [f"{first}{self._style('placeholder')}{placeholder[1:]}"]
-        rows, current, used = [], "", 0
-        text = self._style("text")
-        for character in line.characters:
-            shown = " " * (_TAB - used % _TAB) if character == "\t" else character
-            size = sum(map(width, shown)) if character != "\n" else 0
-            if character == "\n" or used + size > columns:
-                rows.append(current)
-                current, used = "", 0
-            if character != "\n":
-                current += shown
-                used += size
-        if used >= columns:
-            rows.append(current)
-            current = ""
-        rows.append(current if line.sent else f"{current}{self._style('text', 'cursor')} {text}")
-        style = self._style("placeholder") if line.sent else text
-        return [style + row for row in rows[-most:]]
+            return f"{first}{self._style('placeholder')}{placeholder[1:]}"
+        start, used = len(line.characters), 1
+        while start and used + width(line.characters[start - 1]) <= columns:
+            start -= 1
+            used += width(line.characters[start])
+        text = "".join(line.characters[start:])
+        if line.sent:
+            return self._style("placeholder") + text
+        return f"{self._style('text')}{text}{self._style('text', 'cursor')} {self._style('text')}"
 
     def _style(self, *names: str) -> str:
         numbers = ";".join(filter(None, (self._look["background"], *(self._look.get(name, "") for name in names))))
@@ -435,7 +393,7 @@ def width(character: str) -> int:
     return character_cells(character)
 
 
-def clipped(text: str, columns: int) -> str:
+def clip(text: str, columns: int) -> str:
     used = 0
     for position, character in enumerate(text):
         used += width(character)

@@ -103,33 +103,25 @@ def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
 
     Returns a message if the text is invalid.
     """
-    attributes: dict[str, Any] = {}
-    color: Colour | None = None
-    background: Colour | None = None
     words = text.split()
     if not words:
         return "it is empty"
-    on = False
-    for word in words:
-        if word in ATTRIBUTES and not on:
-            attributes[word] = True
-        elif word == "plain" and len(words) == 1:
-            break
-        elif word == "on" and not on:
-            on = True
-        else:
-            found = colours.get(word) or parse_colour(word)
-            if found is None:
-                return f"{word[:40]!r} is neither a colour nor an attribute"
-            if (background if on else color) is not None:
-                return f"{word[:40]!r} is one colour too many"
-            if on:
-                background = found
-            else:
-                color = found
-    if on and background is None:
+    if words == ["plain"]:
+        return Style()
+    on = words.index("on") if "on" in words else len(words)
+    attributes: dict[str, Any] = {word: True for word in words[:on] if word in ATTRIBUTES}
+    both: list[RichColor | None] = []
+    for names in ([word for word in words[:on] if word not in ATTRIBUTES], words[on + 1 :]):
+        found = {name: colours.get(name) or parse_colour(name) for name in names}
+        unknown = next((name for name, colour in found.items() if colour is None), None)
+        if unknown is not None:
+            return f"{unknown[:40]!r} is neither a colour nor an attribute"
+        if len(names) > 1:
+            return f"{names[1][:40]!r} is one colour too many"
+        both += [colour.rich for colour in found.values() if colour] or [None]
+    if on == len(words) - 1:
         return "a colour must follow `on`"
-    return Style(color=color.rich if color else None, bgcolor=background.rich if background else None, **attributes)
+    return Style(color=both[0], bgcolor=both[1], **attributes)
 
 
 def _look(text: str) -> Style:
@@ -227,11 +219,13 @@ _PLAIN_LOOKS = {
 _PLAIN_SYNTAX = {"plain": "name removed", "dim": "comment", "bold": "keyword heading added"}
 
 
-def _named_looks(looks: Mapping[str, str]) -> dict[str, Any]:
+def _read_named_looks(looks: Mapping[str, str]) -> dict[str, Any]:
     return {name: _look(look) for look, names in looks.items() for name in names.split()}
 
 
-WITHOUT_COLOURS = Palette(name="plain", colours=False, syntax=_named_looks(_PLAIN_SYNTAX), **_named_looks(_PLAIN_LOOKS))
+WITHOUT_COLOURS = Palette(
+    name="plain", colours=False, syntax=_read_named_looks(_PLAIN_SYNTAX), **_read_named_looks(_PLAIN_LOOKS)
+)
 
 
 ASSUMED_DARK: Rgb = (0x14, 0x16, 0x1B)
@@ -319,9 +313,8 @@ _MARKERS: tuple[Rgb, Rgb] = ((0xFF, 0xE0, 0x82), (0xFF, 0xB7, 0x4D))
 class Shades:
     colours: Mapping[str, Colour]
     """Colours by the names that styles may use."""
-    background: Colour
     ground: Rgb
-    """Its actual or assumed RGB value."""
+    """Actual or assumed RGB value of the background."""
     dark: bool
 
     @classmethod
@@ -343,7 +336,7 @@ class Shades:
             colours.setdefault(name, blended)
         for name, hue in MEANINGS.items():
             colours.setdefault(name, colours[hue])
-        return cls(colours, background, ground, dark)
+        return cls(colours, ground, dark)
 
     def look(self, text: str) -> Style:
         style = parse_look(text, self.colours)
@@ -378,48 +371,32 @@ class Shades:
         return Style(color=Colour(text).rich, bgcolor=behind.rich, bold=bold or None)
 
     def variables(self) -> dict[str, str]:
-        """Variables for Textual's CSS: ours ($muted, $faint, $rule, $raised, $user …), and Textual's own that matter.
+        """Variables for Textual's CSS: ours ($muted, $faint, $rule, $raised, $user), and those of the widgets we use.
 
         All are opaque. Includes all variables that `ansi` themes leave undefined: the app would crash if a widget's
         rule used a missing one.
         """
         css = {name: colour.css for name, colour in self.colours.items()}
-        text, muted, faint, accent = css["foreground"], css["muted"], css["faint"], css["accent"]
-        surface, raised, selection = css["surface"], css["raised"], css["selection"]
         native = self.colours["foreground"].rgb is None
-        """Shades may equal the background, so marked text needs other attributes too."""
-        marked = "ansi_bright_white" if native and selection != "ansi_default" else text
-        # Textual's OptionList drops `reverse`, so the row under the cursor is also underlined.
-        turned = "bold underline reverse" if selection == "ansi_default" else "bold"
-        reverse = "reverse" if selection == "ansi_default" else "none"
-        hues = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")
-        own = ("muted", "faint", "rule", "raised", "selection", "added", "removed")
+        # Shades may equal the background, so marked text needs another colour or other attributes.
+        marked = "ansi_bright_white" if native and css["selection"] != "ansi_default" else css["foreground"]
         by_value = (
-            (accent, "user text-primary link-color-hover"),
-            (text, "text ansi-foreground block-cursor-blurred-foreground input-cursor-background"),
-            (muted, "text-muted text-secondary foreground-muted scrollbar-active"),
-            (faint, "text-disabled foreground-disabled scrollbar-hover"),
+            (css["accent"], "user"),
+            (css["foreground"], "text ansi-foreground input-cursor-background"),
+            (css["muted"], "text-muted scrollbar-active"),
+            (css["faint"], "text-disabled foreground-disabled scrollbar-hover"),
             (css["rule"], "border border-blurred scrollbar"),
             (css["background"], "scrollbar-background scrollbar-background-hover scrollbar-background-active"),
             (css["background"], "scrollbar-corner-color input-cursor-foreground"),
-            (surface, "surface surface-darken-1 panel-darken-1 boost"),
-            (raised, "surface-active surface-lighten-1 panel panel-lighten-1 ansi-background"),
-            (raised, "block-hover-background block-cursor-blurred-background link-background-hover"),
-            (raised, "primary-muted secondary-muted success-muted warning-muted error-muted accent-muted"),
-            (selection, "block-cursor-background input-selection-background screen-selection-background"),
-            (marked, "block-cursor-foreground input-selection-foreground screen-selection-foreground"),
-            (css["blue"], "link-color"),
-            ("transparent", "link-background"),
-            ("underline", "link-style"),
-            ("bold underline", "link-style-hover"),
-            (turned, "cursor-style block-cursor-text-style"),
-            (reverse, "selection-style"),
+            (css["surface"], "surface boost"),
+            (css["raised"], "surface-active panel panel-lighten-1 ansi-background"),
+            (css["selection"], "block-cursor-background input-selection-background screen-selection-background"),
+            (marked, "input-selection-foreground screen-selection-foreground"),
+            ("reverse" if css["selection"] == "ansi_default" else "none", "selection-style"),
             ("reverse" if native else "none", "input-cursor-text-style"),
-            ("underline" if native else "none", "block-cursor-blurred-text-style"),
         )
         return {
-            **{f"hue-{name}": css[name] for name in hues},
-            **{name: css[name] for name in own},
-            **{f"text-{name}": css[name] for name in ("success", "warning", "error", "accent")},
+            **{name: css[name] for name in ("muted", "faint", "rule", "raised")},
+            **{f"text-{name}": css[name] for name in ("success", "warning", "error")},
             **{name: value for value, names in by_value for name in names.split()},
         }

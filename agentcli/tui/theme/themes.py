@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.access import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import plain_line
@@ -52,8 +52,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _LOOKS = frozenset(field.name for field in fields(Palette)) - {"name", "dark", "colours", "syntax"}
 _COLOUR_FORM = "a colour: #rrggbb, ansi-red, ansi-bright-red … or terminal"
 _LOOK_FORM = "a style such as `bold accent on #202020`"
-_SIZE_LIMIT = 64 * 1024
-_EXTENDS_LIMIT = 4
+_MAX_SIZE = 64 * 1024
+_MAX_EXTENDS = 4
+WATCH_SECONDS = 1.0
+"""Interval at which the user's themes are checked while one of them is active."""
 
 
 class ThemeError(Exception):
@@ -149,7 +151,7 @@ Given = Mapping[str, Mapping[str, Any] | Path]
 
 def load_theme(name: str, folders: Sequence[Path], given: Given = MappingProxyType({})) -> Theme:
     """Load a theme from the first folder that has it, else from `given`. Raises `ThemeError`."""
-    return _made(*_read(name, folders, given))
+    return _make(*_read(name, folders, given))
 
 
 def load_themes(
@@ -158,16 +160,10 @@ def load_themes(
     given: Given = MappingProxyType({}),
 ) -> dict[str, Theme]:
     """All valid themes, sorted by name. `report` gets the problems of the others."""
-    found: dict[str, Path] = {}
-    for folder in folders:
-        for file in _files(folder):
-            found.setdefault(file.stem, folder)
     themes = {}
-    for name in sorted({*found, *given}):
+    for name in sorted({*(file.stem for folder in folders for file in _files(folder)), *given}):
         try:
-            # From its own folder on: a broken theme is not silently replaced by a built-in one of the same name.
-            first = list(folders).index(found[name]) if name in found else 0
-            themes[name] = load_theme(name, folders[first:], given)
+            themes[name] = load_theme(name, folders, given)
         except ThemeError as error:
             report(str(error))
     return themes
@@ -187,11 +183,11 @@ def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> t
     place = next((place for place, file in enumerate(files) if file.is_file()), None)
     if place is not None:
         file = files[place]
-        data = _parsed(file)
+        data = _parse(file)
     elif name in given:
         file = Path("plugins", f"{name}.toml")
         values = given[name]
-        data = {**(_parsed(values) if isinstance(values, Path) else values), "name": name}
+        data = {**(_parse(values) if isinstance(values, Path) else values), "name": name}
     else:
         raise UnknownTheme(f"theme {name}", "", f"there is no {name}.toml in {' or '.join(map(str, folders))}")
     base = data.pop("extends", None)
@@ -199,8 +195,8 @@ def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> t
         return file, data
     if not isinstance(base, str):
         raise ThemeError(file, "extends", "expected the name of a theme")
-    if depth >= _EXTENDS_LIMIT:
-        raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
+    if depth >= _MAX_EXTENDS:
+        raise ThemeError(file, "extends", f"at most {_MAX_EXTENDS} themes may extend one another")
     # A theme that extends its own name extends the built-in theme that it replaces.
     above = folders[place + 1 :] if base == name and place is not None else folders
     _file, below = _read(base, above, given, depth + 1)
@@ -210,11 +206,11 @@ def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> t
     return file, {**below, "name": data.get("name", name)}
 
 
-def _parsed(file: Path) -> dict[str, Any]:
-    content = read_bounded(file, _SIZE_LIMIT)
+def _parse(file: Path) -> dict[str, Any]:
+    content = read_bounded(file, _MAX_SIZE)
     if isinstance(content, Unread):
         if content.reason is Reason.TOO_LARGE:
-            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, the limit for a theme")
+            raise ThemeError(file, "", f"is larger than {byte_size(_MAX_SIZE)}, the limit for a theme")
         raise ThemeError(file, "", f"cannot be read: {content.detail or content.reason}")
     try:
         return tomllib.loads(content.decode("utf-8"))
@@ -224,7 +220,7 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise ThemeError(file, "", f"is not valid TOML: {error}") from None
 
 
-def _made(file: Path, data: dict[str, Any]) -> Theme:
+def _make(file: Path, data: dict[str, Any]) -> Theme:
     known = ("name", "description", "dark", "colors", "syntax", "palette")
     for key in data:
         if key not in known:
@@ -293,29 +289,24 @@ def _has_few_colours(environ: Mapping[str, str]) -> bool:
 
 
 async def watch_themes(folder: Path, on_change: Callable[[], None]) -> None:
-    """Call `on_change` after themes in the user's folder have changed, until cancelled. Returns at once if there is no
-    such folder. Run it only while one of the user's themes is active: it costs an import and a thread."""
+    """Call `on_change` after themes in the user's folder have changed, until cancelled."""
     import asyncio
 
-    if not folder.is_dir():  # noqa: ASYNC240 - a single check before anything waits
-        return
-    from watchfiles import awatch
-
-    stop = asyncio.Event()
-    try:
-        # In steps of 200 ms: the default of 50 would wake the process twenty times a second.
-        changes = awatch(
-            folder,
-            watch_filter=lambda _change, path: path.endswith(".toml"),
-            debounce=400,
-            step=200,
-            stop_event=stop,
-            recursive=False,
-        )
-        async for _change in changes:
+    before = await asyncio.to_thread(_stamps, folder)
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        now = await asyncio.to_thread(_stamps, folder)
+        if now != before:
+            before = now
             on_change()
-    finally:
-        stop.set()
+
+
+def _stamps(folder: Path) -> list[tuple[Path, int, int]]:
+    """Times and sizes of all themes; empty while one of them cannot be read."""
+    try:
+        return [(file, found.st_mtime_ns, found.st_size) for file in _files(folder) for found in (file.stat(),)]
+    except OSError:
+        return []
 
 
 class ActiveTheme:
@@ -336,7 +327,7 @@ class ActiveTheme:
         """Why the active theme is not the configured one; "" if it is."""
         self.is_unknown = False
         """Whether that is because there is no theme of that name, so that a plugin may still add it."""
-        self.theme = self._loaded(setting)
+        self.theme = self._load(setting)
 
     @property
     def colours(self) -> bool:
@@ -365,12 +356,12 @@ class ActiveTheme:
     def select(self, setting: str) -> None:
         """Activate a theme. If it cannot be read, `problem` says why and the default is used."""
         self.setting = setting
-        self.theme = self._loaded(setting)
+        self.theme = self._load(setting)
 
     def learn_background(self, rgb: tuple[int, int, int], light: bool) -> None:
         """Handle the terminal's report of its background, which may change what `auto` means."""
         self._background, self._light = rgb, light
-        self.theme = self._loaded(self.setting)
+        self.theme = self._load(self.setting)
 
     def check(self, name: str) -> None:
         load_theme(choose_theme(name, self._light, self._environ), self._folders, self._given())
@@ -379,7 +370,7 @@ class ActiveTheme:
         """All valid themes; `report` gets the problems of the others."""
         return load_themes(self._folders, report, self._given())
 
-    def _loaded(self, setting: str) -> Theme:
+    def _load(self, setting: str) -> Theme:
         self.problem, self.is_unknown = "", False
         try:
             return load_theme(choose_theme(setting, self._light, self._environ), self._folders, self._given())

@@ -1,6 +1,6 @@
 """The whole conversation in one line-API widget.
 
 widget        the Textual widget: frames, keys, mouse     items         all blocks, their lines, runs of quiet calls
-stack         order, heights, and the rows in view        painting      rows as painted, and their source text
-search        search                                      findbar       the search bar
+stack         order and heights; rows in view, painted    search        search
+findbar       the search bar
 """

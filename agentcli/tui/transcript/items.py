@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,8 +21,7 @@ from agentcli.core.text.format import counted, duration
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
-from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.wrap import Run, clip
+from agentcli.tui.blocks.base import Block, BlockLine, Run, clip
 from agentcli.tui.model import (
     Above,
     Add,
@@ -162,8 +163,16 @@ def cannot_show(error: Exception, width: int, style: Style) -> BlockLine:
     return BlockLine(Strip([Segment(text, style)]).crop(0, max(1, width)), text)
 
 
-def _log(what: str, culprit: Item | Block) -> None:
-    logging.getLogger("agentcli").exception("%s %s", what, type(culprit).__name__)
+T = TypeVar("T")
+
+
+def _safely(what: str, culprit: Item | Block, call: Callable[[], T], instead: Callable[[Exception], T]) -> T:
+    """Call something of a block. If that fails, log it, so that the other blocks are still shown."""
+    try:
+        return call()
+    except Exception as error:
+        logging.getLogger("agentcli").exception("%s %s", what, type(culprit).__name__)
+        return instead(error)
 
 
 class TranscriptItems:
@@ -203,8 +212,9 @@ class TranscriptItems:
                     if (entry := self.stack.remove(id)) is not None:
                         self._forget_lines(entry)
                         self.on_change(entry)
-                        for beside in (entry.index - 1, entry.index):
-                            self._form_run(beside)
+                        index = self.stack.index(entry)
+                        self._form_run(index - 1)
+                        self._form_run(index)
                 case Clear():
                     for entry in self.stack:
                         self._forget_lines(entry)
@@ -244,12 +254,12 @@ class TranscriptItems:
 
     def _make(self, item: Item) -> tuple[Block, int]:
         """Make a block and estimate its number of rows."""
-        block: Block
-        try:
-            block = self._make_block(item)
-        except Exception as error:  # noqa: BLE001 - logged; the other blocks are shown
-            _log("no block can be made for", item)
-            block = BrokenBlock(item, error)
+        block: Block = _safely(
+            "no block can be made for",
+            item,
+            lambda: self._make_block(item),
+            lambda error: BrokenBlock(item, error),
+        )
         block.expanded = block.expanded or self.details
         return block, 1 + len(str(getattr(item, "text", ""))) // 80
 
@@ -257,10 +267,7 @@ class TranscriptItems:
         entry = self.stack.get(id)
         if entry is None:
             return False
-        try:
-            change(entry.block)
-        except Exception:  # noqa: BLE001 - logged; the other blocks are shown
-            _log("a change cannot be shown in", entry.block)
+        _safely("a change cannot be shown in", entry.block, lambda: change(entry.block), lambda _error: None)
         self.make_stale(entry)
         return True
 
@@ -272,12 +279,8 @@ class TranscriptItems:
     def tick(self, entries: Iterable[StackEntry], now: float) -> bool:
         changed = False
         for entry in entries:
-            try:
-                ticked = entry.block.tick(now)
-            except Exception:  # noqa: BLE001 - logged; the other blocks are shown
-                _log("the clock stands still in", entry.block)
-                continue
-            if ticked:
+            block = entry.block
+            if _safely("the clock stands still in", block, partial(block.tick, now), lambda _error: False):
                 self.make_stale(entry)
                 changed = True
         return changed
@@ -362,17 +365,21 @@ class TranscriptItems:
         return lines
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
-        width, fold = self.width, entry.fold
-        try:
-            heading = [fold.line(width, self.palette)] if fold is not None and fold.entries[0] is entry else []
+        def lay_out() -> Sequence[BlockLine]:
+            fold = entry.fold
+            heading = [fold.line(self.width, self.palette)] if fold is not None and fold.entries[0] is entry else []
             if fold is not None and fold.hides(entry):
                 entry.block.foldable = True
                 return heading
             # A copy, because a block may change its list in place, while painting compares with the old lines.
-            return [*heading, *entry.block.layout(width, self.palette)]
-        except Exception as error:  # noqa: BLE001 - logged; the other blocks are shown
-            _log("a block cannot be shown:", entry.block)
-            return [cannot_show(error, width, self.palette.error)]
+            return [*heading, *entry.block.layout(self.width, self.palette)]
+
+        return _safely(
+            "a block cannot be shown:",
+            entry.block,
+            lay_out,
+            lambda error: [cannot_show(error, self.width, self.palette.error)],
+        )
 
     def set_width(self, width: int) -> None:
         """Set the width; all heights become estimates. Only entries with lines are touched, however many there are."""
@@ -392,10 +399,7 @@ class TranscriptItems:
     def drop_lines(self, entry: StackEntry) -> None:
         """Drop the lines, which will be laid out again; keep the height."""
         self._forget_lines(entry)
-        try:
-            entry.block.forget()
-        except Exception:  # noqa: BLE001 - logged; the other blocks are shown
-            _log("a block cannot forget:", entry.block)
+        _safely("a block cannot forget:", entry.block, entry.block.forget, lambda _error: None)
 
     def _forget_lines(self, entry: StackEntry) -> None:
         self.rows_kept -= self._kept.pop(entry, 0)

@@ -6,8 +6,9 @@ Searches the visible text, row by row with wrapped lines joined, and the source 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from time import perf_counter
 from typing import NamedTuple
 
@@ -15,8 +16,7 @@ from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.glyphs import Cluster, clusters
 from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import StyledCells
-from agentcli.tui.transcript.stack import StackEntry, Viewport
+from agentcli.tui.transcript.stack import StackEntry, StyledCells, Viewport
 
 MAX_MATCHES = 10_000
 """Maximum matches per block."""
@@ -31,6 +31,7 @@ class Spot(NamedTuple):
 
 
 FoundSpots = tuple[Spot, ...]
+"""The rows of a match; none for one in the part of a folded block that is not shown."""
 
 
 @frozen
@@ -58,33 +59,21 @@ def parse_query(text: str) -> Query | None:
 
 
 def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
-    texts: list[str] = []
-    starts: list[int] = []
-    length = 0
-    for line in lines:
-        text = _visible(line)
-        starts.append(length)
-        texts.append(text + line.joint)
-        length += len(text) + len(line.joint)
+    texts = [_visible(line) for line in lines]
+    joined = [text + line.joint for text, line in zip(texts, lines, strict=True)]
+    starts = list(accumulate(map(len, joined), initial=0))
     found: list[FoundSpots] = []
-    row = 0
-    for match in query.pattern.finditer("".join(texts)):
-        start, end = match.span()
-        while row + 1 < len(starts) and starts[row + 1] <= start:
-            row += 1
+    for match in islice(query.pattern.finditer("".join(joined)), MAX_MATCHES):
         spots: list[Spot] = []
-        below = row
-        while below < len(starts) and starts[below] < end:
-            text = texts[below][: len(texts[below]) - len(lines[below].joint)]
-            first, last = max(0, start - starts[below]), min(len(text), end - starts[below])
+        for row in range(bisect_right(starts, match.start()) - 1, len(lines)):
+            first, last = max(0, match.start() - starts[row]), min(len(texts[row]), match.end() - starts[row])
             if first < last:
-                left, right = _cells(text, first, last)
-                spots.append(Spot(below, lines[below].indent + left, lines[below].indent + right))
-            below += 1
+                left, right = _cells(texts[row], first, last)
+                spots.append(Spot(row, lines[row].indent + left, lines[row].indent + right))
+            elif starts[row] >= match.end():
+                break
         if spots:
             found.append(tuple(spots))
-        if len(found) >= MAX_MATCHES:
-            break
     return found
 
 
@@ -122,8 +111,6 @@ class Finder:
         items.on_change = self._entry_changed
         self._query: Query | None = None
         self._found: dict[StackEntry, list[FoundSpots]] = {}
-        self._hidden: dict[StackEntry, int] = {}
-        """Folded blocks with hidden matches, and their number; opened when the search reaches them."""
         self._due: dict[StackEntry, None] = {}
         """Blocks to search next, the nearest first; until then their old matches count."""
         self._current: tuple[StackEntry, int] | None = None
@@ -140,10 +127,7 @@ class Finder:
 
     @property
     def count(self) -> int:
-        return sum(map(self._count_in, self._found.keys() | self._hidden))
-
-    def _count_in(self, entry: StackEntry) -> int:
-        return len(self._found.get(entry, ())) + self._hidden.get(entry, 0)
+        return sum(map(len, self._found.values()))
 
     @property
     def position(self) -> int:
@@ -151,13 +135,11 @@ class Finder:
         if self._current is None:
             return 0
         here, number = self._current
-        holders = self._found.keys() | self._hidden
-        return sum(self._count_in(entry) for entry in holders if entry.order < here.order) + number + 1
+        return sum(len(matches) for entry, matches in self._found.items() if entry.order < here.order) + number + 1
 
     def start(self, query: Query) -> None:
         self._query, self._current = query, None
         self._found.clear()
-        self._hidden.clear()
         self.has_wrapped = self.keeps_current = False
         self._due = dict.fromkeys(self._view.nearest())
 
@@ -168,7 +150,6 @@ class Finder:
         opened, self._opened = self._opened, []
         self._query, self._current = None, None
         self._found.clear()
-        self._hidden.clear()
         self._due.clear()
         for entry in opened:
             if entry is not kept and entry.alive and not self._items.details:
@@ -184,7 +165,7 @@ class Finder:
         while self._due:
             entry = next(iter(self._due))
             self._look(entry)
-            if self._current is None and (entry in self._found or entry in self._hidden):
+            if self._current is None and entry in self._found:
                 self._enter(entry, -1)
                 self._show(-1)
             if perf_counter() >= deadline:
@@ -194,17 +175,16 @@ class Finder:
         """Find the matches of one block."""
         self._due.pop(entry, None)
         self._found.pop(entry, None)
-        self._hidden.pop(entry, None)
         if self._query is not None and entry.alive and self._query.may_match(entry.block):
             lines = self._items.whole_lines(entry)
             self._due.pop(entry, None)
-            if matches := matches_in(lines, self._query):
+            matches = matches_in(lines, self._query)
+            matches += [()] * hidden_matches(entry.block, self._query, len(matches))
+            if matches:
                 self._found[entry] = matches
-            if hidden := hidden_matches(entry.block, self._query, len(matches)):
-                self._hidden[entry] = hidden
         if self._current is not None and self._current[0] is entry:
-            last = max(0, len(self._found.get(entry, ())) - 1)
-            self._current = (entry, min(self._current[1], last)) if self._count_in(entry) else None
+            matches = self._found.get(entry, [])
+            self._current = (entry, min(self._current[1], len(matches) - 1)) if matches else None
 
     def step(self, direction: int) -> None:
         """Go to the next match, wrapping at the ends."""
@@ -218,7 +198,7 @@ class Finder:
             if 0 <= number + direction < len(self._found.get(entry, ())):
                 self._current = entry, number + direction
                 return True
-        holders = sorted(self._found.keys() | self._hidden, key=lambda entry: entry.order)
+        holders = sorted(self._found, key=lambda entry: entry.order)
         if not holders:
             self._current = None
             return False
@@ -229,7 +209,7 @@ class Finder:
         return True
 
     def _enter(self, entry: StackEntry, direction: int) -> None:
-        self._current = entry, 0 if direction > 0 else max(0, len(self._found.get(entry, ())) - 1)
+        self._current = entry, 0 if direction > 0 else len(self._found[entry]) - 1
 
     def marks(self, entry: StackEntry) -> dict[int, list[StyledCells]]:
         """Highlighted cells of a block, by row."""
@@ -244,27 +224,23 @@ class Finder:
 
     def _show(self, direction: int) -> None:
         """Scroll to the current match, opening a folded block that contains it."""
-        while self._current is not None and self._current[0] in self._hidden:
-            entry = self._current[0]
+        while self._current is not None and not self._found[self._current[0]][self._current[1]]:
+            entry, has_wrapped = self._current[0], self.has_wrapped
             self._items.expand(entry, True)
             self._opened.append(entry)
             self._look(entry)
-            self._hidden.pop(entry, None)
-            if entry in self._found:
-                self._enter(entry, direction)
-            else:
+            if entry not in self._found:
                 self._current = entry, 0
-                has_wrapped = self.has_wrapped
-                if not self._move(direction):
-                    return
-                self.has_wrapped |= has_wrapped
+                self._move(direction)
+            elif direction < 0:
+                self._enter(entry, direction)
+            self.has_wrapped |= has_wrapped
         if self._current is None:
             return
         entry, number = self._current
         self._items.lines(entry)
         self._view.settle()  # the layout moved the blocks below
-        matches = self._found.get(entry, ())
-        row = matches[number][0].row if matches else 0
+        row = self._found[entry][number][0].row
         first = self._items.stack.first_row(entry) + row
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)

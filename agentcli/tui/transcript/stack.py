@@ -1,4 +1,4 @@
-"""Order and heights of the blocks, and which of their rows are in view. Pure, without painting.
+"""The rows of the transcript: order and heights of the blocks, which rows are in view, and how those are painted.
 
 Rows are counted from the top of the whole conversation. Heights change mostly at the end, so the tops of blocks are
 running sums that are valid up to the first change and recomputed from there on demand. The height of a block that has
@@ -6,15 +6,28 @@ not been laid out is an estimate.
 
 The position of the view is stored as block and row, not as a count from the top, so that it stays when blocks above
 change. Blocks that come into view are laid out first, so that scrolling uses their true heights.
+
+Painting adds highlights over rows and finds the source text of selected cells: no gutters, no padding, and wrapped
+lines are joined.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Offset
+from textual.selection import Selection
+from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, BlockLine, gap
+from agentcli.tui.glyphs import clusters
 
 if TYPE_CHECKING:
     from agentcli.tui.transcript.items import CallFold
@@ -26,40 +39,25 @@ _ABOVE = 8
 """Maximum number of gap rows, which have positions too."""
 
 
+@dataclass(slots=True, eq=False)
 class StackEntry:
-    __slots__ = (
-        "alive",
-        "block",
-        "fold",
-        "index",
-        "lines",
-        "order",
-        "role",
-        "rows",
-        "space",
-        "stale",
-        "top",
-    )
-
-    def __init__(self, block: Block, order: int, rows: int) -> None:
-        self.block = block
-        self.order = order
-        """Sort key in conversation order that stays valid when blocks are inserted."""
-        self.rows = rows
-        """Number of rows without the gap; an estimate while there are no lines of the current width."""
-        self.stale = True
-        """Whether its lines are outdated."""
-        self.lines: Sequence[BlockLine] | None = None
-        self.role = ""
-        """What it can be in a run of quiet calls: see `items.role_of`."""
-        self.fold: CallFold | None = None
-        """The run of quiet calls that the block belongs to."""
-        self.alive = True
-        self.index = 0
-        self.space = 0
-        """Number of blank rows above. Use `Stack.space`."""
-        self.top = 0
-        """First row, including the space above. Use `Stack.first_row`."""
+    block: Block
+    order: int
+    """Sort key in conversation order that stays valid when blocks are inserted."""
+    rows: int
+    """Number of rows without the gap; an estimate while there are no lines of the current width."""
+    stale: bool = True
+    """Whether its lines are outdated."""
+    lines: Sequence[BlockLine] | None = None
+    role: str = ""
+    """What it can be in a run of quiet calls: see `items.role_of`."""
+    fold: CallFold | None = None
+    """The run of quiet calls that the block belongs to."""
+    alive: bool = True
+    space: int = 0
+    """Number of blank rows above. Use `Stack.space`."""
+    top: int = 0
+    """First row, including the space above. Use `Stack.first_row`."""
 
 
 class Stack:
@@ -70,8 +68,6 @@ class Stack:
         self._height = 0
         self._sure = 0
         """Number of entries whose top is valid."""
-        self._numbered = 0
-        """Number of entries whose index is valid; heights do not affect it."""
         self._added = self._first = _MIDDLE
 
     def __len__(self) -> int:
@@ -89,19 +85,17 @@ class Stack:
 
     def add(self, block: Block, rows: int = 1) -> StackEntry:
         """Add a block at the end."""
-        index = len(self.entries)
         self._added += 1
-        entry = self._made(block, rows, self._added)
+        entry = self._make(block, rows, self._added)
         self.entries.append(entry)
-        self._moved(index)
         return entry
 
     def put_above(self, blocks: Sequence[tuple[Block, int]]) -> None:
         """Insert blocks with their rows before all others."""
         self._first -= len(blocks)
-        made = [self._made(block, rows, number) for number, (block, rows) in enumerate(blocks, self._first + 1)]
+        made = [self._make(block, rows, number) for number, (block, rows) in enumerate(blocks, self._first + 1)]
         self.entries[:0] = made
-        self._moved(0)
+        self._sure = 0
 
     def remove(self, id: str) -> StackEntry | None:
         """Remove a block and return its entry; None for an unknown id."""
@@ -111,7 +105,7 @@ class Stack:
         index = self.index(entry)
         del self.entries[index]
         entry.alive = False
-        self._moved(index)
+        self._sure = min(self._sure, index)
         return entry
 
     def clear(self) -> None:
@@ -119,7 +113,7 @@ class Stack:
             entry.alive = False
         self.entries.clear()
         self._by_id.clear()
-        self._moved(0)
+        self._sure = 0
 
     def set_rows(self, entry: StackEntry, rows: int) -> None:
         if rows != entry.rows:
@@ -131,11 +125,7 @@ class Stack:
         self._sure = min(self._sure, self.index(entry))
 
     def index(self, entry: StackEntry) -> int:
-        if entry.index >= self._numbered or self.entries[entry.index] is not entry:
-            for index in range(self._numbered, len(self.entries)):
-                self.entries[index].index = index
-            self._numbered = len(self.entries)
-        return entry.index
+        return bisect_left(self.entries, entry.order, key=lambda other: other.order)
 
     @property
     def height(self) -> int:
@@ -161,15 +151,11 @@ class Stack:
         entry = self.entries[index]
         return entry, row - entry.top - entry.space
 
-    def _made(self, block: Block, rows: int, number: int) -> StackEntry:
+    def _make(self, block: Block, rows: int, number: int) -> StackEntry:
         """Create an entry; `number` is its position among all blocks."""
         entry = StackEntry(block, number, rows)
         self._by_id[block.item.id] = entry
         return entry
-
-    def _moved(self, index: int) -> None:
-        self._numbered = min(self._numbered, index)
-        self._sure = min(self._sure, index)
 
     def _count(self) -> None:
         first, entries = self._sure, self.entries
@@ -232,7 +218,7 @@ class Viewport:
         return self.top >= self._stack.height - self.height
 
     def _place(self) -> int:
-        if not self.following and (anchor := self._anchored()) is not None:
+        if not self.following and (anchor := self._find_anchor()) is not None:
             entry, row = anchor
             self._lay_out(entry)
             if row < 0:
@@ -254,7 +240,7 @@ class Viewport:
             rows -= self._stack.space(entry) + entry.rows
         return True
 
-    def _anchored(self) -> tuple[StackEntry, int] | None:
+    def _find_anchor(self) -> tuple[StackEntry, int] | None:
         if self._anchor is None or not self._anchor[0].alive:
             self._anchor = self._stack.at(self.top)
         return self._anchor
@@ -316,12 +302,12 @@ class Viewport:
 
     def look_at_top_of(self, entry: StackEntry) -> None:
         """Scroll to the first row of this block if the view begins inside it."""
-        anchor = self._anchored()
+        anchor = self._find_anchor()
         if anchor is not None and anchor[0] is entry:
             self._anchor = entry, min(0, anchor[1])
 
     def scroll(self, rows: int) -> None:
-        anchor = self._anchored()
+        anchor = self._find_anchor()
         if anchor is None or not rows:
             return
         entry, row = anchor
@@ -335,3 +321,194 @@ class Viewport:
             self._lay_out(below)
             entry, row = below, beyond - self._stack.space(below)
         self.look_at(entry, row)
+
+
+_INSIDE_WORDS = "_-./~@:+%#&=?"
+"""Characters that belong to a word, so that a double click selects paths, addresses and flags."""
+
+
+def snap(text: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a range of cells to whole characters, so that no wide character is cut in half."""
+    if text.isascii():
+        return start, end
+    for cluster in clusters(text):
+        if cluster.left < start < cluster.right:
+            start = cluster.left
+        if cluster.left < end < cluster.right:
+            end = cluster.right
+    return start, end
+
+
+def cut(text: str, start: int, end: int | None) -> str:
+    if start <= 0 and end is None:
+        return text
+    found = [
+        cluster for cluster in clusters(text) if cluster.right > max(0, start) and (end is None or cluster.left < end)
+    ]
+    return text[found[0].start : found[-1].end] if found else ""
+
+
+def word_at(text: str, cell: int) -> tuple[int, int] | None:
+    row = list(clusters(text))
+    at = next((index for index, cluster in enumerate(row) if cluster.left <= cell < cluster.right), None)
+    if at is None or text[row[at].start].isspace():
+        return None
+    if not _in_word(text[row[at].start]):
+        return row[at].left, row[at].right
+    first = last = at
+    while first and _in_word(text[row[first - 1].start]):
+        first -= 1
+    while last + 1 < len(row) and _in_word(text[row[last + 1].start]):
+        last += 1
+    return row[first].left, row[last].right
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character in _INSIDE_WORDS or ord(character) > 0x2FFF
+
+
+def span(selection: Selection, entry: StackEntry, row: int) -> tuple[int, int | None] | None:
+    """Selected cells of a row: start, and end (None: the rest of the row). None if nothing in it is selected."""
+    here = place(entry, row)
+    start, end = selection
+    if (start is not None and here < start.y) or (end is not None and here > end.y):
+        return None
+    return (
+        start.x if start is not None and here == start.y else 0,
+        end.x if end is not None and here == end.y else None,
+    )
+
+
+def select(entry: StackEntry, row: int, start: int, end: int) -> Selection:
+    where = place(entry, row)
+    return Selection(Offset(start, where), Offset(end, where))
+
+
+def copy_selection(selection: Selection, entries: Stack, lay_out: Callable[[StackEntry], Sequence[BlockLine]]) -> str:
+    """Source text of a selection. A completely selected block whose lines were dropped, because it is far from the
+    view, contributes its raw source: laying out all such blocks would take seconds."""
+    written: list[str] = []
+    between = ""
+    for entry in entries:
+        first, last = span(selection, entry, 0), span(selection, entry, max(0, entry.rows - 1))
+        if not _touches(selection, entry) or not entry.rows:
+            continue
+        if written:
+            between = "\n" * (1 + entries.space(entry))
+        if entry.lines is None and first == last == (0, None):
+            written += [between, entry.block.source.rstrip("\n")]
+            between = "\n"
+            continue
+        for row, line in enumerate(lay_out(entry)):
+            cells = span(selection, entry, row)
+            if cells is None:
+                continue
+            start, end = cells
+            left = line.indent
+            written += [between, cut(line.text, start - left, None if end is None else end - left)]
+            between = line.joint
+    return "".join(written)
+
+
+def _touches(selection: Selection, entry: StackEntry) -> bool:
+    start, end = selection
+    return (start is None or start.y <= place(entry, entry.rows - 1)) and (end is None or end.y >= place(entry, 0))
+
+
+StyledCells = tuple[int, int | None, Style]
+"""Start cell, end cell (None: the end of the row's text) and a style to apply on top."""
+
+
+def paint(
+    strip: Strip, width: int, base: Style, spans: Sequence[StyledCells] = (), margins: tuple[int, int] = (0, 0)
+) -> Strip:
+    """Paint a row of exactly `width` cells, plus margins on both sides."""
+    before, behind = margins
+    missing = max(0, width - strip.cell_length)
+    if strip.cell_length > width:
+        strip = strip.crop(0, width)
+    segments = [Segment(" " * before)] if before else []
+    segments.extend(segment for segment in strip if segment.text)
+    if missing + behind:
+        segments.append(Segment(" " * (missing + behind)))
+    painted = Strip(Segment.apply_style(segments, base), before + width + behind)
+    if spans:
+        text_end = cell_len(strip.text.rstrip())
+        for start, end, style in spans:
+            end = min(width, text_end if end is None else end)
+            painted = _over(painted, before + max(0, start), before + end, style)
+    return painted
+
+
+def _over(strip: Strip, start: int, end: int, style: Style) -> Strip:
+    width = strip.cell_length
+    start, end = snap(strip.text, start, end)
+    if end <= start:
+        return strip
+    segments: list[Segment] = []
+    parts: Iterable[tuple[Strip, bool]] = (
+        (strip.crop(0, start), False),
+        (strip.crop(start, end), True),
+        (strip.crop(end, width), False),
+    )
+    for part, marked in parts:
+        segments.extend(Segment.apply_style(part, post_style=style) if marked else part)
+    return Strip([segment for segment in segments if segment.text], width)
+
+
+class Ground(NamedTuple):
+    width: int
+    margins: tuple[int, int]
+    base: Style
+
+    @property
+    def blank(self) -> Strip:
+        return Strip.blank(self.width + sum(self.margins), self.base)
+
+
+class Canvas:
+    """The visible rows as last painted. Unchanged rows keep the same strip object, which the compositor has cached."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[StackEntry, int]] = []
+        self.strips: list[Strip] = []
+        self._ground: Ground | None = None
+        self._known: dict[tuple[int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}
+        """Strips of the last frame. The line is stored too, so that its id is not reused."""
+
+    def draw(
+        self,
+        rows: list[tuple[StackEntry, int]],
+        height: int,
+        ground: Ground,
+        highlights: Callable[[StackEntry, int, BlockLine], tuple[StyledCells, ...]],
+    ) -> list[tuple[int, int]]:
+        """Paint rows of laid out blocks. Return the changed runs of rows, as first row and count."""
+        before = self.strips
+        known = self._known if ground == self._ground else {}
+        self.rows, self.strips, self._ground, self._known = rows, [], ground, {}
+        for entry, row in rows:
+            if row < 0 or entry.lines is None:
+                self.strips.append(ground.blank)
+                continue
+            line = entry.lines[row]
+            spans = highlights(entry, row, line)
+            key = (id(line), spans)
+            painted = known.get(key)
+            if painted is None:
+                painted = line, paint(line.strip, ground.width, ground.base, spans, ground.margins)
+            self._known[key] = painted
+            self.strips.append(painted[1])
+        self.strips.extend([ground.blank] * (height - len(rows)))
+        return _differences(before, self.strips)
+
+
+def _differences(before: list[Strip], now: list[Strip]) -> list[tuple[int, int]]:
+    if len(before) != len(now):
+        return [(0, len(now))]
+    runs: list[tuple[int, int]] = []
+    for differs, group in groupby(range(len(now)), lambda row: before[row] is not now[row]):
+        if differs:
+            rows = list(group)
+            runs.append((rows[0], len(rows)))
+    return runs

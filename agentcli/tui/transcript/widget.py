@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import ceil
 from time import perf_counter
 
 from rich.segment import Segment
@@ -27,14 +28,24 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation
+from agentcli.tui.progress import AgentItem, AgentProgress
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells, select, selected_text, span, word_at
 from agentcli.tui.transcript.search import Finder, parse_query
-from agentcli.tui.transcript.stack import StackEntry, Viewport, place
+from agentcli.tui.transcript.stack import (
+    Canvas,
+    Ground,
+    StackEntry,
+    StyledCells,
+    Viewport,
+    copy_selection,
+    place,
+    select,
+    span,
+    word_at,
+)
 
 FRAME = 1 / 30
 SLICE = 0.008
@@ -136,10 +147,6 @@ class Transcript(ScrollView):
         """All sub-agents of the conversation, the oldest first."""
         agents = [item for item in self.items() if isinstance(item, AgentItem)]
         return [one for item in agents for one in item.progress.with_agents_inside()]
-
-    @property
-    def kept_rows(self) -> int:
-        return self._items.rows_kept
 
     def shown_rows(self) -> list[str]:
         return [strip.text for strip in self._canvas.strips]
@@ -245,14 +252,16 @@ class Transcript(ScrollView):
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
-        """Move the scrollbar only when its thumb moves by half a cell, since painting it costs as much as all rows."""
-        size = max(2, height * height * 2 // total) if total > height else 0
-        thumb = (height, size, (height * 2 - size) * top // max(1, total - height))
+        """Paint the scrollbar only when it looks different: it costs as much as all rows."""
+        bar = self.vertical_scrollbar
+        bar.set_reactive(ScrollBar.window_virtual_size, total)
+        bar.set_reactive(ScrollBar.window_size, height)
+        bar.set_reactive(ScrollBar.position, float(top))
+        # As Textual computes it, in eighths of a cell.
+        cells = max(1, height / (total / height)) if total > height else 0
+        thumb = (height, int((height - cells) * (top / max(1, total - height)) * 8), ceil(cells * 8))
         if thumb != self._thumb:
-            self._thumb, bar = thumb, self.vertical_scrollbar
-            bar.set_reactive(ScrollBar.window_virtual_size, total)
-            bar.set_reactive(ScrollBar.window_size, height)
-            bar.set_reactive(ScrollBar.position, float(top))
+            self._thumb = thumb
             bar.refresh()
 
     # ------------------------------------------------------------------------------------------------- rendering
@@ -376,7 +385,7 @@ class Transcript(ScrollView):
         self._settle()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        text = selected_text(selection, self._items.stack, self._items.lines)
+        text = copy_selection(selection, self._items.stack, self._items.lines)
         return (text, "\n") if text else None
 
     def _extend_selection(self) -> None:

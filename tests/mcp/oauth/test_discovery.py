@@ -13,7 +13,8 @@ from agentcli.mcp.auth_requests import AuthRequests
 from agentcli.mcp.configuration import OAuthConfig
 from agentcli.mcp.connection import McpFailure
 from tests.mcp.oauth.signing_in import SignInBench, on_bench, settled, sign_in
-from tests.support.authorization_server import AS_METADATA, RESOURCE_METADATA, Answer, Request
+from tests.support.authorization_server import AS_METADATA, RESOURCE_METADATA, Answer
+from tests.support.http_server import Request
 
 pytestmark = pytest.mark.anyio
 

@@ -123,14 +123,6 @@ async def test_a_metadata_document_is_the_id_where_the_server_accepts_that(bench
 
 
 @on_bench
-async def test_a_second_sign_in_uses_the_same_registration(bench: SignInBench) -> None:
-    server = await bench.connected()
-    await sign_in(server)
-    assert len(bench.authorization.registrations) == 1
-    assert len(bench.authorization.authorizations) == 2
-
-
-@on_bench
 async def test_a_registration_for_a_port_that_is_in_use_is_made_again(bench: SignInBench) -> None:
     server = await bench.connected()
     port = urlsplit(bench.authorization.registrations[0]["redirect_uris"][0]).port
@@ -334,13 +326,6 @@ async def test_a_server_of_the_older_transport_has_a_sign_in_too(bench: SignInBe
     await settled(server)
     assert {request.method for request in bench.protected.requests if request.path == "/mcp"} == {"GET"}
     assert bench.protected.tokens[-1] in bench.authorization.access
-
-
-@on_bench
-async def test_no_proxy_is_used_for_this_machine(bench: SignInBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    await sign_in(bench.client())
 
 
 @on_bench

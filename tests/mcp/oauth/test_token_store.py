@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -77,11 +79,11 @@ async def test_an_entry_that_is_for_another_server_is_not_used(tmp_path: Path) -
 @each_row("text", ["", "[]", "{}", '{"client": {}}', '{"client": {"client_id": 1}}', "[" * 100_000])
 def test_a_broken_entry_is_none(text: str) -> None:
     assert TokenGrant.from_text(text) is None
-    assert TokenGrant.from_text(GRANT.to_text().replace('"scope": "read write"', '"scope": 7')) is None
+    assert TokenGrant.from_text(json.dumps(asdict(GRANT)).replace('"scope": "read write"', '"scope": 7')) is None
 
 
 def test_unknown_fields_of_a_later_version_are_ignored() -> None:
-    assert TokenGrant.from_text(GRANT.to_text().replace('{"name"', '{"new": 1, "name"')) == GRANT
+    assert TokenGrant.from_text(json.dumps(asdict(GRANT)).replace('{"name"', '{"new": 1, "name"')) == GRANT
 
 
 async def test_one_server_is_refreshed_at_a_time_and_others_meanwhile(
@@ -92,12 +94,12 @@ async def test_one_server_is_refreshed_at_a_time_and_others_meanwhile(
     order: list[str] = []
 
     async def refresh(store: TokenStore, name: str, label: str) -> None:
-        async with store.refreshing(name, ADDRESS):
+        async with store.lock_refresh(name, ADDRESS):
             order.append(f"{label} in")
             await asyncio.sleep(0)
             order.append(f"{label} out")
 
-    async with first.refreshing("files", ADDRESS):
+    async with first.lock_refresh("files", ADDRESS):
         waiting = asyncio.ensure_future(refresh(second, "files", "same"))
         await refresh(second, "other", "other")
         order.append("first out")
@@ -109,16 +111,16 @@ async def test_a_lock_that_is_never_released_does_not_block_a_refresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authorization, "_LOCK_SECONDS", 0.0)
-    async with TokenStore(tmp_path).refreshing("files", ADDRESS), TokenStore(tmp_path).refreshing("files", ADDRESS):
+    async with TokenStore(tmp_path).lock_refresh("files", ADDRESS), TokenStore(tmp_path).lock_refresh("files", ADDRESS):
         assert list(tmp_path.glob("mcp-tokens.*.lock"))
 
 
 async def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    async with TokenStore(tmp_path).refreshing("files", ADDRESS):
+    async with TokenStore(tmp_path).lock_refresh("files", ADDRESS):
         (lock,) = tmp_path.glob("mcp-tokens.*.lock")
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        async with TokenStore(tmp_path).refreshing("files", ADDRESS):
+        async with TokenStore(tmp_path).lock_refresh("files", ADDRESS):
             pass
     assert not (tmp_path / "elsewhere").exists()

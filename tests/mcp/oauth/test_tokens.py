@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -38,17 +37,6 @@ def refreshes(bench: SignInBench) -> int:
 @on_bench
 async def test_a_new_process_uses_the_stored_tokens(bench: SignInBench) -> None:
     await bench.connected()
-    code = (
-        "import asyncio, sys; from pathlib import Path; from agentcli.mcp.authorization import TokenStore; "
-        "from agentcli.mcp.authorization import address_of; "
-        "print(asyncio.run(TokenStore(Path(sys.argv[1])).find('files', address_of(sys.argv[2]))).access_token)"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, str(bench.state_dir), bench.protected.endpoint, stdout=asyncio.subprocess.PIPE
-    )
-    output, _errors = await process.communicate()
-    assert output.decode().strip() == stored(bench)["access_token"]
-
     later = bench.client()
     await connect(later)
     assert later.state == "connected", later.error

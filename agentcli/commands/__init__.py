@@ -1,1 +1,0 @@
-"""Slash commands: one file each, one registry; every front end offers the same ones."""

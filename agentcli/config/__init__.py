@@ -1,1 +1,0 @@
-"""Settings with their sources, the user's folders, stored keys and trust."""

@@ -1,1 +1,0 @@
-"""Files and folders: bounded reads, paths without links, cached listings. Standard library only."""

@@ -1,1 +1,0 @@
-"""Git as agentcli runs it for itself."""

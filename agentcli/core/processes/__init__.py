@@ -1,1 +1,0 @@
-"""Processes: starting programs safely, finding them, ending what they leave. Standard library only."""

@@ -1,1 +1,0 @@
-"""Text: formatting, searching, cleaning and comparing it. Standard library only."""

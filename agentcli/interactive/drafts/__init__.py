@@ -1,1 +1,0 @@
-"""Drafts: the text of the prompt with its chips, saved drafts, the user's editor and the history."""

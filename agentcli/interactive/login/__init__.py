@@ -1,1 +1,0 @@
-"""Connecting a model: the dialog without a screen, its work, and switching the provider."""

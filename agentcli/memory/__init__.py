@@ -1,1 +1,0 @@
-"""Instruction files, their imports, and the agent's notes. Read-only."""

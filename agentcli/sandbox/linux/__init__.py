@@ -1,1 +1,0 @@
-"""The Linux sandbox: bubblewrap, its mounts and system call filter."""

@@ -1,1 +1,0 @@
-"""Files that a command must not leave behind: which paths, the check, and the quarantine."""

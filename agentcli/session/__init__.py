@@ -1,1 +1,0 @@
-"""The stored conversation: `store` writes it, `load` and `recent_messages` read it, `find` lists sessions."""

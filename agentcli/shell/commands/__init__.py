@@ -1,1 +1,0 @@
-"""Analysis of single commands: whether they are read-only, and which files they change, remove or list."""

@@ -1,1 +1,0 @@
-"""Parsing of shell commands: the syntax tree, a strict parser for proofs, and a loose parser for deny rules."""

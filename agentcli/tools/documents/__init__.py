@@ -1,1 +1,0 @@
-"""Read and NotebookEdit, and the file kinds besides text: images, PDFs and notebooks."""

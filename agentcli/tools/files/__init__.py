@@ -1,1 +1,0 @@
-"""Write, Edit and MultiEdit, and shared code: encodings, atomic replacement, diffs, and the read cache."""

@@ -1,1 +1,0 @@
-"""Grep, Glob and the file index, on ripgrep."""

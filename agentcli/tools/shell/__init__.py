@@ -1,1 +1,0 @@
-"""Bash and background commands: processes, their output and their environment."""

@@ -1,1 +1,0 @@
-"""WebFetch and WebSearch."""

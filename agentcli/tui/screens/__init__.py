@@ -1,1 +1,0 @@
-"""Modal screens over the transcript. The toolkit is `sheet`, `picker`, `page` and `dialog`; the rest is a file each."""

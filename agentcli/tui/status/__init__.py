@@ -1,1 +1,0 @@
-"""The status line, the activity line above the prompt, and the user's own status command."""

@@ -1,1 +1,0 @@
-"""Snapshots of files, used to show and undo the agent's changes."""

@@ -1,0 +1,212 @@
+"""/export: the conversation as Markdown, where it is written, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.commands import transcript
+from agentcli.commands.transcript import format_heading, markdown
+from agentcli.core.events import PermissionRequested, ToolFinished
+from agentcli.core.messages import (
+    COPY_OF,
+    SUMMARY,
+    ImageBlock,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+    wrap_error,
+)
+from agentcli.core.permission import Answer
+from agentcli.core.text.plaintext import plain_line
+from agentcli.session.load import SessionDetails, read_details
+from tests.commands.test_commands import engine_on, refused, said
+from tests.support.assembled import Assembled
+from tests.support.fakes import collect
+from tests.support.scripts import call
+from tests.support.scripts import reply as scripted
+
+pytestmark = pytest.mark.anyio
+
+
+def exported(*messages: Message, ended: Sequence[ToolFinished] = (), thinking: bool = False) -> str:
+    def title(name: str, given: Json) -> str:
+        return plain_line(f"{name} {given.get('command', '')}")
+
+    return "\n\n".join(markdown(messages, title, {one.tool_use_id: one for one in ended}, thinking=thinking))
+
+
+def reply(*blocks: object, stop_reason: str = "end_turn") -> Message:
+    return Message("assistant", blocks, "r", Origin.REPLY, stop_reason=stop_reason)  # type: ignore[arg-type]
+
+
+def ran(command: str, output: str, *, is_error: bool = False) -> tuple[Message, Message]:
+    call = ToolUseBlock("t", "Bash", {"command": command})
+    result = ToolResultBlock("t", (TextBlock(output),), is_error)
+    return reply(call), Message("user", (result,), "m", Origin.TOOL_RESULTS)
+
+
+def test_prompts_replies_and_calls_are_exported_and_thinking_only_if_wanted() -> None:
+    prompt = Message("user", (TextBlock("Fix it"), ImageBlock({})), "p", Origin.PROMPT)
+    messages = (prompt, *ran("make", "oops", is_error=True), reply(ThinkingBlock("Hm.\n\nSo."), TextBlock("Done.")))
+    text = "## Prompt\n\nFix it [1 image]\n\n## Reply\n\n**Call** `Bash make` (failed)\n\n```text\noops\n```\n\n{}Done."
+    assert exported(*messages) == text.format("")
+    assert exported(*messages, thinking=True) == text.format("> Hm.\n>\n> So.\n\n")
+
+
+def test_long_results_are_cut_and_stay_inside_their_fence() -> None:
+    text = exported(*ran("cat", "\n".join(["````md", *map(str, range(100)), "x" * 2_000])))
+    assert "`````text\n````md\n0\n" in text
+    assert "\n18\n… 72 more lines …\n91\n" in text
+    assert text.endswith(f"\n{'x' * 500}…\n`````")
+
+
+def test_a_command_that_does_not_fit_the_title_is_shown_whole() -> None:
+    command = "\n".join(f"echo {number}" for number in range(200))
+    text = exported(*ran(command, ""))
+    assert text.startswith("## Reply\n\n**Call** `Bash echo 0 echo 1")
+    assert text.endswith(f"…`\n\n```sh\n{command}\n```")
+    assert "```sh\necho `date`\n```" in exported(*ran("echo `date`", ""))
+
+
+def changed(name: str, *, is_error: bool = False, text: str = "Changed a.py", **input: Any) -> tuple[Message, ...]:
+    result = ToolResultBlock("t", (TextBlock(text),), is_error)
+    return reply(ToolUseBlock("t", name, input)), Message("user", (result,), "m", Origin.TOOL_RESULTS)
+
+
+def test_edits_are_shown_as_diffs_also_without_a_session_file() -> None:
+    edit: Json = {"old_string": "a\nb\n", "new_string": "a\nc\n"}
+    block = "\n\n```diff\n a\n-b\n+c\n{}```\n\n"
+    assert block.format("") in exported(*changed("Edit", **edit))
+    assert block.format("+d\n") in exported(*changed("MultiEdit", edits=[edit, {"new_string": "d"}]))
+    assert "```diff\n+x\n+y\n```" in exported(*changed("Write", content="x\ny\n"))
+    assert "```diff\n+x\n```" in exported(*changed("NotebookEdit", new_source="x"))
+    assert "```diff" not in exported(*changed("Edit", is_error=True, **edit))
+    long = exported(*changed("Write", content="".join(f"{number}\n" for number in range(1_000))))
+    assert "\n+79\n… 900 more lines …\n+980\n" in long
+
+
+def test_a_denied_call_says_who_denied_it_and_what_it_would_have_changed() -> None:
+    refusal = wrap_error("The user declined this call. Stop and wait.")
+    messages = changed("Edit", is_error=True, text=refusal, old_string="a", new_string="b")
+    result = messages[1].tool_results[0]
+    denied = ToolFinished(tool_use_id="t", name="Edit", result=result, outcome="denied", denied_by="you")
+    assert exported(*messages, ended=[denied]) == (
+        "## Reply\n\n**Call** `Edit` (denied by you)\n\n```diff\n-a\n+b\n```"
+    )
+    output = exported(*ran("curl x", "no network", is_error=True), ended=[denied])
+    assert output.endswith("(denied by you)\n\n```text\nno network\n```"), "it ran"
+
+
+def test_the_heading_has_the_title_the_date_and_the_models() -> None:
+    prompt = user_message("Fix\nthe parser", "p", Origin.PROMPT)
+    answer = Message("assistant", (TextBlock("Done."),), "r", Origin.REPLY, model="opus")
+    assert format_heading([prompt, answer], SessionDetails(), "sonnet") == ["# Fix the parser", "opus"]
+    details = SessionDetails("Parser", "2026-03-04T12:00:00.000Z")
+    assert format_heading([prompt], details, "sonnet") == ["# Parser", "2026-03-04 · sonnet"]
+    assert format_heading([prompt], SessionDetails(began="soon"), "sonnet") == ["# Fix the parser", "sonnet"]
+
+
+def test_details_of_a_session_file_survive_lines_of_another_form(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"type":"user","origin":"tool_results","message":7}\n{"type":"custom-title","customTitle":"T"}\n')
+    assert read_details(path) == SessionDetails("T")
+    assert read_details(tmp_path / "none.jsonl") == SessionDetails()
+
+
+async def test_the_session_file_tells_what_was_changed_and_denied(tmp_path: Path) -> None:
+    def answer(request: PermissionRequested) -> Answer:
+        return Answer("deny") if request.name == "Bash" else Answer("allow")
+
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\ntwo\n")
+    calls = [call("Read", file_path="a.txt"), call("Write", file_path="a.txt", content="one\nthree\n")]
+    replies: list[Json | str] = [*map(scripted, calls), scripted(call("Bash", command="make all")), "Done."]
+    async with Assembled(project, replies, answer) as session:
+        await session.run("change it")
+        await said(session.engine, "/export out.md")
+    text = (project / "out.md").read_text()
+    assert "```diff\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n```" in text
+    assert "**Call** `Bash make all` (denied by you)\n\nDone." in text
+    assert re.match(r"# change it\n\n\d{4}-\d\d-\d\d · \S+\n\n## Prompt\n\nchange it\n", text)
+
+
+def test_text_of_a_tool_brings_no_control_sequences() -> None:
+    assert "\x1b" not in exported(*ran("printf", "a\x1b[2Jb"), reply(TextBlock("c\x1b]0;t\x07")))
+
+
+def test_a_continued_answer_is_one_reply_and_repeated_messages_are_left_out() -> None:
+    first, second = reply(TextBlock("One, tw"), stop_reason="max_tokens"), reply(TextBlock("o."))
+    summary = user_message("for the model", "s", Origin.SUMMARY, {SUMMARY: "All of it."})
+    copy = user_message("Fix it", "c", Origin.PROMPT, {COPY_OF: "p"})
+    assert exported(first, second, summary, copy) == (
+        "## Reply\n\nOne, two.\n\n## Summary of the conversation so far\n\nAll of it."
+    )
+
+
+def test_a_continued_answer_goes_on_behind_its_text_alone() -> None:
+    cut = reply(ThinkingBlock("Hm."), stop_reason="max_tokens")
+    after_call = exported(*ran("make", "oops"), cut, reply(TextBlock("Done.")))
+    assert after_call.endswith("```text\noops\n```\n\nDone.")
+    assert exported(cut, reply(TextBlock("Done.")), thinking=True) == "## Reply\n\n> Hm.\n\nDone."
+    begun = reply(TextBlock("One, tw"), stop_reason="max_tokens")
+    assert exported(begun, cut, reply(TextBlock("o."))) == "## Reply\n\nOne, two."
+    assert exported(begun, reply(ThinkingBlock("Hm."), TextBlock("o.")), thinking=True).endswith("tw\n\n> Hm.\n\no.")
+
+
+async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello there.", interactive=True) as engine:
+        root = engine.working_dirs[0]
+        assert "nothing to export" in await refused(engine, "/export")
+        await collect(engine.submit("hi"))
+        name = f"conversation-{engine.session_id[:8]}"
+        assert await said(engine, "/export") == (
+            f"Wrote 11 lines to {name}.md. Searches in the project find it too: move it, or list it in .gitignore."
+        )
+        assert (root / f"{name}.md").read_text().partition("\n\n## ")[2] == "Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
+        assert (root / f"{name}.md").stat().st_mode & 0o777 == 0o600
+        assert f"{name}-2.md" in await said(engine, "/export")
+        assert "notes/of today.md" in await said(engine, "/export --thinking notes/of today.md")
+        assert "exists already" in await refused(engine, "/export notes/of today.md")
+        assert "outside the project" in await refused(engine, "/export ../x.md")
+        (root / "away").symlink_to(tmp_path)
+        assert "outside the project" in await refused(engine, "/export away/x.md")
+        assert "home folder of ~nobody-here/x.md is unknown" in await refused(engine, "/export ~nobody-here/x.md")
+        assert "does not know --all" in await refused(engine, "/export --all")
+    assert not (tmp_path / "x.md").exists()
+
+
+async def test_a_non_interactive_run_prints_the_conversation_and_writes_no_file(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello there.") as engine:
+        await collect(engine.submit("hi"))
+        assert (await said(engine, "/export")).partition("\n\n## ")[2] == "Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
+        assert "Redirect its output" in await refused(engine, "/export x.md")
+        assert not list(engine.working_dirs[0].glob("*.md"))
+
+
+async def test_a_long_conversation_is_written_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def rendering(*given: Any, **named: Any) -> list[str]:
+        threads.append(threading.current_thread())
+        return markdown(*given, **named)
+
+    monkeypatch.setattr(transcript, "markdown", rendering)
+    async with engine_on(tmp_path, "Hello there.") as engine:
+        await collect(engine.submit("hi"))
+        await said(engine, "/export")
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
