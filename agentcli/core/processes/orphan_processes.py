@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 
 from agentcli.core.aio import in_thread, start_task, wait_uncancelled
@@ -22,6 +23,8 @@ CALL_VARIABLE = "AGENTCLI_CALL"
 _GRACE = 0.2
 _POLL = 0.02
 _ROUNDS = 5
+_EXEC_LOOKS = 4
+_EXEC_SECONDS = 0.002
 
 _WATCH = """\
 exec 3<&0 </dev/null >/dev/null 2>&1
@@ -59,25 +62,41 @@ def find_marked(mark: str) -> list[int]:
         return []
     wanted = mark.encode()
     found: list[int] = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 - paths of hundreds of processes would be made for nothing
-        if not name.isdigit():
-            continue
-        try:
-            # Processes of other users are not readable, and zombies have no environment.
-            descriptor = os.open(f"/proc/{name}/environ", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            content = b""
-            while piece := os.read(descriptor, 1 << 17):
-                content += piece
-            if wanted in content:
-                found.append(int(name))
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
+    pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - hundreds of paths for nothing
+    for look in range(_EXEC_LOOKS):
+        environments = {pid: _environment_of(pid) for pid in pids}
+        found += [int(pid) for pid, content in environments.items() if content and wanted in content]
+        # While a process starts another program, its environment reads as empty: look at those again.
+        pids = [pid for pid, content in environments.items() if content == b"" and _has_program(pid)]
+        if not pids or look == _EXEC_LOOKS - 1:
+            break
+        time.sleep(_EXEC_SECONDS)
     return found
+
+
+def _has_program(pid: str) -> bool:
+    """False for threads of the kernel."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115 - as above
+    except OSError:
+        return False
+
+
+def _environment_of(pid: str) -> bytes | None:
+    """None if it is not readable: processes of other users, and those that have ended."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    content = b""
+    try:
+        while piece := os.read(descriptor, 1 << 17):
+            content += piece
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return content
 
 
 def terminate_outside(mark: str, group: int) -> None:
