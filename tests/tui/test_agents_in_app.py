@@ -79,7 +79,7 @@ def test_a_question_names_its_agent_and_the_other_goes_on(tmp_path: Path) -> Non
         app.chat.session.answer(request[0], Answer("deny", message="no"))
         await idle(pilot, app)
         assert [one.status for one in progress(app)] == ["done", "done"]
-        assert "agent" not in rows(app)[-1]
+        await until(pilot, lambda: "agent" not in rows(app)[-1])
 
     desk.play(script)
 
