@@ -239,6 +239,9 @@ class Attachments:
         """Messages for the model before the next request (SPEC 2.6), each at most once per change."""
         return ()
 
+    def close(self) -> None:
+        """Cancel what was prepared for a next request: there will be none."""
+
 
 PriceOf = Callable[[str, Usage], float | None]
 

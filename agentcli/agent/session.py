@@ -551,6 +551,7 @@ class Session:
             task.cancel()
 
     async def aclose(self) -> None:
+        self.attachments.close()
         try:
             await self.agents.aclose()
         finally:

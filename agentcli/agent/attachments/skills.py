@@ -129,6 +129,10 @@ class SkillListing(Attachments):
             self._timer = asyncio.get_running_loop().call_later(READ_AGAIN_SECONDS, self._read_again)
         return () if message is None else (message,)
 
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _read_again(self) -> None:
         self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
 

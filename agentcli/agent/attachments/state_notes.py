@@ -76,6 +76,10 @@ class Composite(Attachments):
             await in_thread(lambda: [look() for look in lookups])
         return [message for part in self._parts for message in await part.collect(state)]
 
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
 
 class UserNotes(Attachments):
     """Notes for the model about the user's own actions, such as a command in their shell or an undo.
