@@ -32,6 +32,7 @@ RANK = {
     "agent": 3,
     "assemble": 4,
     "doctor": 5,
+    "history": 5,
     "commands": 6,
     "interactive": 7,
     "demo": 8,

@@ -69,6 +69,8 @@ class ConversationLog:
                 self._queue.remove(event.message.id)
         elif isinstance(event, ev.PermissionRequested) and event.tool_use_id:
             self._store.note_call(event.tool_use_id, "asked")
+        elif isinstance(event, ev.PermissionResolved) and event.tool_use_id:
+            self._store.note_call(event.tool_use_id, "answered", event.behavior)
         elif isinstance(event, ev.ModeChanged):
             self._mode = (event.mode, event.returns_to)
 

@@ -18,7 +18,7 @@ from agentcli.agent.attachments.state_notes import Composite, UserNotes
 from agentcli.agent.background import BackgroundCommands, Wakes
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog, Delivery
-from agentcli.agent.costs.cache_watch import CacheWatch, Front
+from agentcli.agent.costs.cache_watch import CacheWatch, Front, RequestDigests
 from agentcli.agent.costs.costs import Costs, Spending
 from agentcli.agent.file_changes import ChangedFiles, FileChanges
 from agentcli.agent.live_files import Configuration, LiveFiles
@@ -232,6 +232,7 @@ class Session:
             charged=(parent.costs, self.agent) if parent is not None else None,
         )
         self._explain_budget = lambda: self.costs.budget.text
+        self.digests = RequestDigests()
         self._resume_watch()
 
     def _open_work(self) -> None:

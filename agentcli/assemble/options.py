@@ -17,6 +17,7 @@ from agentcli.tools.base import Tool
 if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
     from agentcli.mcp.configuration import ServerConfig
+    from agentcli.session.base import Rewind
 
 
 @frozen(kw_only=True)
@@ -82,6 +83,8 @@ class Options:
 
     continue_latest: bool = False
     resume: str | None = None
+    rewind: Rewind | None = None
+    """Where the resumed session continues; None: at its end."""
     fork_session: bool = False
     session_id: str | None = None
     name: str | None = None
@@ -104,10 +107,10 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
 
 
-def another_session(options: Options, resume: str | None) -> Options:
+def another_session(options: Options, resume: str | None, rewind: Rewind | None = None) -> Options:
     """The same options for another session: `resume`, or a new one if None."""
     fresh = replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)
-    return replace(fresh, after_clear=resume is None)
+    return replace(fresh, after_clear=resume is None, rewind=rewind)
 
 
 def flag_values(options: Options) -> dict[str, tuple[str, Any]]:

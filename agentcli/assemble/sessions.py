@@ -181,10 +181,14 @@ class SessionBuilder:
             loaded = load_recent(path, with_history=with_history, state_calls=tuple(builtin_traits("keeps_state")))
             store = Store(loaded.session_id)
         elif options.fork_session:
-            store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
+            store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history, rewind=options.rewind)
         else:
             store, loaded = SessionStore.resume(
-                workplace, path, with_history=with_history, state_calls=tuple(builtin_traits("keeps_state"))
+                workplace,
+                path,
+                with_history=with_history,
+                state_calls=tuple(builtin_traits("keeps_state")),
+                rewind=options.rewind,
             )
         view = _view_of(loaded)
         if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):

@@ -11,6 +11,7 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.trust import TrustState
+    from agentcli.session.base import Rewind
 
 
 class Unavailable(AgentError):
@@ -68,8 +69,9 @@ class FrontEnd(Protocol):
         """Open a text in the user's editor; returns the new text."""
         raise Unavailable(self.instead)
 
-    async def open_session(self, resume: str | None = None) -> None:
-        """Replace the session by the one that `resume` names, or by a new one."""
+    async def open_session(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
+        """Replace the session by the one that `resume` names, or by a new one. `rewind`: where that one continues; it
+        may be the session that is open."""
         raise Unavailable(self.instead)
 
     async def connect(self) -> None:

@@ -187,6 +187,12 @@ class UsageReported(Event, recorded="state", line=False, stream_json=False, befo
     """None: the price of this model is unknown."""
     purpose: str = "turn"
     duration_ms: int = 0
+    first_ms: int = 0
+    """From the request to the first block of the reply; 0: unknown."""
+    transition: str = ""
+    """Of a turn: why the loop sent the request, as in `LoopContinued`; "" for the first of a submission."""
+    request: str = ""
+    """Of a turn: digest of the request, by which a replay tells whether it would send the same."""
 
 
 @frozen(kw_only=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
-from agentcli.core.aio import CLEANUP_SECONDS, AbortReason, start_task
+from agentcli.core.aio import CLEANUP_SECONDS, AbortReason, in_thread, start_task
+from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.submission import (
     PendingQuestions,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.requests import ServerQuestions
     from agentcli.agent.mcp.updates import ServerNotices
     from agentcli.agent.plugins import SessionPlugins
+    from agentcli.assemble import Options
     from agentcli.commands.line import CommandLine
     from agentcli.interactive.drafts import Draft
     from agentcli.mcp.servers import McpServers
@@ -535,6 +537,22 @@ class SessionDriver:
                 engine.record_shown(event)
                 self._show(event, concurrent=True)
             self._view.refresh_status()
+
+
+async def replace_engine(
+    open_engine: Engine | None, options: Options, make: Callable[[Options], Awaitable[Engine]]
+) -> Engine:
+    """Make the engine that follows another one, which stays usable if that fails. Raises `AgentError`.
+
+    Only one engine can have a session file open, so one that goes back in its own session lets go of it first."""
+    if options.rewind is None or open_engine is None or options.resume != open_engine.session_id:
+        return await make(options)
+    await in_thread(open_engine.session.store.close)
+    try:
+        return await make(options)
+    except AgentError:
+        await in_thread(open_engine.session.store.reopen)
+        raise
 
 
 async def _notify_idle(engine: Engine) -> None:

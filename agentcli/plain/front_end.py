@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.login.welcome_actions import WelcomeActions
     from agentcli.plain.session import PlainSession
     from agentcli.plain.start import Plain
+    from agentcli.session.base import Rewind
 
 NOT_CONNECTED = "No model is connected: /login connects one. agentcli demo is a tour without one."
 _ALTERNATIVES = {
@@ -105,10 +106,10 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
     async def edit(self, text: str) -> str:
         return await self._plain.session.edit(text)
 
-    async def open_session(self, resume: str | None = None) -> None:
+    async def open_session(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
         from agentcli.assemble.options import another_session
 
-        await self._plain.open(another_session(await self.options(), resume))
+        await self._plain.open(another_session(await self.options(), resume, rewind))
 
     async def connect(self) -> None:
         await self._plain.model_connection.open(await self.options())

@@ -290,7 +290,9 @@ class Plain:
         await self._use(await self.model_connection.new_engine(options))
 
     async def open(self, options: Options) -> None:
-        engine = await self.model_connection.new_engine(options)
+        from agentcli.interactive.driver import replace_engine
+
+        engine = await replace_engine(self.session.engine, options, self.model_connection.new_engine)
         await self.session.close("resume" if engine.message_count else "clear")
         await self._use(engine)
 

@@ -17,7 +17,8 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     assistant        one block of a reply that ends with `reply-end` (`messageId` is ours, `message.id` the API's)
     reply-end        the reply is complete: `parts` lists its lines in order, `message` has all but its content
     results-end      the same for a message of tool results
-    call             a call asks the user (`state`: asked), or begins to run and may change something (`begun`)
+    call             a call asks the user (`state`: asked), was answered (`answered`, with the `behavior`), or begins to
+                     run and may change something (`begun`)
     boundary, error  messages of the log that are never sent
     tombstone        the blocks of `messageId` so far are void
     seen             new file states that the model has seen (`files`)
@@ -26,6 +27,8 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     shown            an event that belongs to no message, shown again when the session is resumed (`event`)
     submission-end   the Result of a submission (`event`), and the number of messages in the log
     resume           another process continues from here; what is open above stays unfinished
+    rewind           the conversation continues elsewhere: before a prompt (`before`, its id), where an earlier rewind
+                     left it (`branch`, the uuid of that line), or both. What is above stays in the file as a branch
     system-context   a new system context
     user-context     the user context, before all messages, from a boundary on (`boundary`, "" for the beginning)
     request-front    digests of the request prefix from here on, for the prompt cache (`front`)
@@ -64,7 +67,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
 )
 
-CallState = Literal["asked", "begun"]
+CallState = Literal["asked", "answered", "begun"]
 
 
 class SessionBusy(AgentError):
@@ -73,6 +76,19 @@ class SessionBusy(AgentError):
 
 class SessionTooNew(AgentError):
     """A newer version wrote this session: it can be read and forked, but not continued."""
+
+
+@frozen
+class Rewind:
+    """Where a session continues: one of its branches, before one of its prompts, or before a prompt of a branch."""
+
+    before: str = ""
+    """Id of the prompt; "": at the end."""
+    branch: str = ""
+    """Id of the `rewind` line that left the branch; "": the current one."""
+
+    def to_dict(self) -> Json:
+        return {name: value for name, value in (("before", self.before), ("branch", self.branch)) if value}
 
 
 class SessionExists(UsageError):
@@ -122,8 +138,9 @@ class Store:
         comes before another reply begins, a message is added or the submission ends.
         """
 
-    def note_call(self, call_id: str, state: CallState) -> None:
-        """Store that a call asks the user, or that one begins which may change something."""
+    def note_call(self, call_id: str, state: CallState, behavior: str = "") -> None:
+        """Store that a call asks the user or got an answer (`behavior`), or that one begins which may change
+        something."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that are waiting for its first message."""
@@ -172,6 +189,9 @@ class Store:
         return notice
 
     def close(self) -> None: ...
+
+    def reopen(self) -> None:
+        """Continue after `close`. Raises `SessionBusy`."""
 
 
 # --------------------------------------------------------------------------------------------------------------- paths

@@ -111,6 +111,11 @@ class SessionJournal:
         self.sync()
         self.abandon()
 
+    def reopen(self) -> None:
+        """Continue after `close`. Raises `SessionBusy` if another process has the session by now."""
+        self._gone = False
+        self.start()
+
     def abandon(self) -> None:
         """Release file and lock without a last retry."""
         self._gone = True

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
 from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
@@ -39,7 +40,8 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import counted, plural
 from agentcli.core.usage import usage_row
-from agentcli.session.base import FORMAT, HistoryReader, NoHistory, decode_line, restore_event
+from agentcli.session.base import FORMAT, HistoryReader, NoHistory, Rewind, decode_line, restore_event
+from agentcli.session.branches import Branches
 from agentcli.session.journal import FileEnd
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ LINE_LIMIT = 64 * 1024 * 1024
 UNFINISHED = wrap_error("The session ended before this call was done; its result is not known.")
 UNANSWERED = wrap_error("The session ended while this call waited for the user's answer; it never ran.")
 NOT_BEGUN = wrap_error("The session ended before this call began; it never ran.")
+
+
+class UnknownPlace(AgentError):
+    """A session has no place of this name to go back to."""
 
 
 @frozen
@@ -142,11 +148,17 @@ def unreadable_lines(count: int) -> str:
     return f"{lines} of this session {were} skipped; they stay in the file."
 
 
-def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
-    """Read the whole file. Raises only `OSError`, if it cannot be read. `with_history`: also the events."""
+def load_session(path: Path, *, with_history: bool = True, rewind: Rewind | None = None) -> LoadedSession:
+    """Read the whole file. Raises only `OSError`, if it cannot be read, and `UnknownPlace`. `with_history`: also the
+    events. `rewind`: the session as it is after going there."""
     reader = RecordReader(LoadedSession(path, path.stem), HistoryReader() if with_history else NoHistory())
     with no_garbage_collection():
-        return reader.read(scan(path, reader.session))
+        reader.read(scan(path, reader.session))
+        if rewind is not None:
+            reader.take({"type": "rewind", "uuid": "", **rewind.to_dict()})
+            if reader.branches.unknown:
+                raise UnknownPlace("This session has no such prompt or branch. /tree shows what it has.")
+    return reader.session
 
 
 @contextmanager
@@ -169,7 +181,7 @@ def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[ev.Event]:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
         lines = file.read(window).split(b"\n")
-    reader = RecordReader(LoadedSession(path, path.stem), HistoryReader())
+    reader = RecordReader(LoadedSession(path, path.stem), HistoryReader(), is_partial=start > 0)
     # The window may begin inside a line.
     history = reader.read(record for line in lines[bool(start) :] if (record := decode_line(line)) is not None).history
     prompts = (
@@ -230,8 +242,11 @@ class _OpenReply:
 class RecordReader:
     """Assembles messages from records. `take` never raises; an invalid record is counted and ignored."""
 
-    def __init__(self, session: LoadedSession, history: HistoryReader) -> None:
+    def __init__(self, session: LoadedSession, history: HistoryReader, *, is_partial: bool = False) -> None:
+        """`is_partial`: the records begin in the middle of the file."""
         self.session = session
+        self._is_partial = is_partial
+        self.branches = Branches(session)
         self.use_history(history)
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
@@ -257,6 +272,7 @@ class RecordReader:
             "shown": self._take_shown,
             "submission-end": self._take_event,
             "resume": self._take_resume,
+            "rewind": self._take_rewind,
             "gap": self._take_gap,
             "system-context": self._take_system_context,
             "user-context": self._take_user_context,
@@ -302,6 +318,11 @@ class RecordReader:
         self._spent_before = len(self.session.spent)
         self.settle()
         self._history.add(ev.SessionResumed())
+
+    def _take_rewind(self, record: Json) -> None:
+        self.settle()
+        self.branches.go(record, self._is_partial)
+        self._last = next((message for message in reversed(self.session.messages) if not message.origin.local), None)
 
     def _take_gap(self, record: Json) -> None:
         self.session.lost += int(record["lost"])
@@ -380,6 +401,8 @@ class RecordReader:
     def _take_whole(self, record: Json) -> None:
         message = message_from_dict(record["message"])
         self.settle()
+        if message.origin is Origin.PROMPT:
+            self.branches.note_prompt(message.id)
         self._append(message, message.id)
         self._history.add_message(message)
 
@@ -418,7 +441,9 @@ class RecordReader:
             self._append(message, next(reversed(found), None))
 
     def _take_call(self, record: Json) -> None:
-        (self._asked if record["state"] == "asked" else self._begun).add(str(record["toolUseId"]))
+        states = {"asked": self._asked, "begun": self._begun}
+        if (calls := states.get(record["state"])) is not None:
+            calls.add(str(record["toolUseId"]))
 
     def _take_results_end(self, record: Json) -> None:
         found = _pick(record["parts"], self._results)

@@ -130,6 +130,8 @@ class _EarlierReader:
         if end < MIN_EARLIER:
             return False
         for position, record in scan_places(self._path, session, 0, end):
+            if record.get("type") == "rewind":
+                return False
             if record.get("type") == "user" and record.get("origin") == Origin.PROMPT and not self._running:
                 self._take_waiting()
                 self._cut, self._skipped = position, session.skipped
@@ -151,7 +153,7 @@ class _EarlierReader:
         reader.use_history(HistoryReader() if with_history else NoHistory())
         reader.read(scan(self._path, session, self._cut))
         compacted = any(message.origin is Origin.BOUNDARY for message in session.messages[kept:])
-        if not compacted or not session.last_reply_at:
+        if not compacted or not session.last_reply_at or reader.branches.unknown:
             return None
         cuts = tuple(dict.fromkeys((*self._cuts, self._cut)))
         session.earlier = EarlierPart(self._path, cuts, kept, self._unread, tuple(self._rights.events), self._skipped)

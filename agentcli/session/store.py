@@ -34,6 +34,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.session.base import (
     FORMAT,
     CallState,
+    Rewind,
     SessionContext,
     SessionExists,
     SessionTooNew,
@@ -108,17 +109,27 @@ class SessionStore(Store):
 
     @classmethod
     def resume(
-        cls, workplace: SessionContext, path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()
+        cls,
+        workplace: SessionContext,
+        path: Path,
+        *,
+        with_history: bool = True,
+        state_calls: Sequence[str] = (),
+        rewind: Rewind | None = None,
     ) -> tuple[SessionStore, LoadedSession]:
-        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or `OSError`. Other parameters as for
-        `load_recent`."""
+        """Resume a session, at its end or where `rewind` says. Raises `SessionBusy`, `SessionTooNew`, `UnknownPlace`
+        or `OSError`. Other parameters as for `load_recent`."""
+        from agentcli.session.load import load_session
         from agentcli.session.recent_messages import load_recent
 
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
         try:
-            loaded = load_recent(path, with_history=with_history, state_calls=state_calls)
+            if rewind is None:
+                loaded = load_recent(path, with_history=with_history, state_calls=state_calls)
+            else:
+                loaded = load_session(path, with_history=with_history, rewind=rewind)
             if loaded.too_new:
                 raise SessionTooNew(
                     f"Session {path.stem} was written by a newer version of agentcli and cannot be continued "
@@ -130,20 +141,29 @@ class SessionStore(Store):
         journal.go_on_after(loaded.ending)
         for notice in loaded.notices():
             journal.add_notice(notice)
-        return cls(workplace, journal, loaded), loaded
+        store = cls(workplace, journal, loaded)
+        if rewind is not None:
+            store._write("rewind", rewind.to_dict())
+        return store, loaded
 
     @classmethod
     def fork(
-        cls, workplace: SessionContext, source: Path, session_id: str, *, with_history: bool = True
+        cls,
+        workplace: SessionContext,
+        source: Path,
+        session_id: str,
+        *,
+        with_history: bool = True,
+        rewind: Rewind | None = None,
     ) -> tuple[SessionStore, LoadedSession]:
         """Create a session as a copy of another one, which may be in use. Raises like `create`, and `OSError`.
 
-        All readable records are copied, including those of types unknown to this version. `with_history` as for
-        `load_session`.
+        All readable records are copied, including those of types unknown to this version. `with_history` and `rewind`
+        as for `load_session`.
         """
         from agentcli.session.load import load_session, read_records
 
-        loaded = load_session(source, with_history=with_history)
+        loaded = load_session(source, with_history=with_history, rewind=rewind)
         store = cls(workplace, _new_journal(workplace, session_id), loaded)
         store._forked_from, store._opening = loaded.session_id, "session"
         store._write_opening()
@@ -151,6 +171,8 @@ class SessionStore(Store):
             if record.get("type") != "session":
                 store._journal.append(encode_line({**record, "sessionId": session_id}))
         store._opening = "resume"
+        if rewind is not None:
+            store._write("rewind", rewind.to_dict())
         for notice in loaded.notices():
             store._journal.add_notice(notice)
         return store, replace(loaded, path=store._journal.path, session_id=session_id, forked_from=source.stem)
@@ -171,8 +193,9 @@ class SessionStore(Store):
         if event.policy.recorded != "no":
             self._record(event)
 
-    def note_call(self, call_id: str, state: CallState) -> None:
-        self._write("call", {"toolUseId": call_id, "state": state})
+    def note_call(self, call_id: str, state: CallState, behavior: str = "") -> None:
+        answer = {"behavior": behavior} if behavior else {}
+        self._write("call", {"toolUseId": call_id, "state": state, **answer})
 
     def write_waiting(self) -> None:
         if self._opening == "resume" and self._early:
@@ -271,6 +294,9 @@ class SessionStore(Store):
 
     def take_notice(self) -> str | None:
         return self._journal.take_notice()
+
+    def reopen(self) -> None:
+        self._journal.reopen()
 
     def close(self) -> None:
         folder = self._journal.path.with_suffix("")

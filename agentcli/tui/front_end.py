@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort
+    from agentcli.session.base import Rewind
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
@@ -75,9 +76,9 @@ class AppFrontEnd(FrontEnd):
         cwd = engine.cwd if engine is not None else self._app.preferences.cwd
         return await edit_outside(self._app, text, os.environ, cwd)
 
-    async def open_session(self, resume: str | None = None) -> None:
+    async def open_session(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
         await self.options()
-        await self._app.opener.open(resume)
+        await self._app.opener.open(resume, rewind)
 
     async def connect(self) -> None:
         await self._app.opener.engine_ready.wait()

@@ -285,12 +285,14 @@ class Workspace:
             self._running -= 1
             raise
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
+    async def after_change(
+        self, only: Sequence[str] | None = None, background: bool = False, call_id: str = "", *, reports: bool = False
+    ) -> bool:
         """Call when such a call has ended. Must not raise.
 
         It may have changed the paths in `only` and everything below them; None: any file. `background`: commands of the
-        agent continue in the background. Changes until the next call are the user's. `report`: id of a call whose
-        changes `take_call_changes` returns later. Returns whether there will be any.
+        agent continue in the background. Changes until the next call are the user's. `reports`: `take_call_changes`
+        returns what the call changed later. Returns whether there will be anything.
 
         Changes of overlapping calls are attributed together, when the last one has ended, and are not reported for a
         single call.
@@ -305,7 +307,7 @@ class Workspace:
         changed, self._only = self._only, set()
         overlap, self._overlap = self._overlap, False
         only = None if changed is None else sorted(changed)
-        has_changes = await self._history.after_change(only, background, "" if overlap else report)
+        has_changes = await self._history.after_change(only, background, call_id, reports=reports and not overlap)
         if self._end_is_due and not self._running:
             self._end_is_due = False
             await self._history.end()

@@ -186,11 +186,13 @@ class WorkspaceHistory:
         opened.begun, opened.input, opened.user_command = snapshots, input, self._user_command
         self._start_pruning()
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
+    async def after_change(
+        self, only: Sequence[str] | None = None, background: bool = False, call_id: str = "", *, reports: bool = False
+    ) -> bool:
         async with self._lock:
-            return await self._notify_failure(self._after_change(only, background, report)) is True
+            return await self._notify_failure(self._after_change(only, background, call_id, reports)) is True
 
-    async def _after_change(self, only: Sequence[str] | None, background: bool, report: str) -> bool:
+    async def _after_change(self, only: Sequence[str] | None, background: bool, call_id: str, reports: bool) -> bool:
         opened = self._open
         if opened is None or opened.record is None or not opened.begun:
             return False
@@ -208,7 +210,11 @@ class WorkspaceHistory:
             for root in now.keys() & begun.keys():
                 await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
         opened.idle, opened.background = now, background
-        return bool(report) and self._comparisons.compare(report, begun, now)
+        spans = {root: (begun[root].tree, now[root].tree) for root in now.keys() & begun.keys()}
+        if changed := {root: trees for root, trees in spans.items() if trees[0] != trees[1]}:
+            journal = await self._open_journal()
+            await in_thread(lambda: journal.note_call(record, call_id, changed))
+        return reports and self._comparisons.compare(call_id, begun, now)
 
     def take_call_changes(self) -> list[CallChanges]:
         return self._comparisons.take()

@@ -73,6 +73,15 @@ class StagedChanges:
     files: Mapping[str, EntryChange]
 
 
+@frozen
+class CallSpan:
+    """What one call changed. Of calls that overlapped, the last one stands for all."""
+
+    call_id: str
+    trees: Mapping[str, tuple[str, str]]
+    """The trees before and after it, by folder."""
+
+
 @slotted
 class SubmissionRecord:
     """The folders before and after one prompt."""
@@ -87,6 +96,8 @@ class SubmissionRecord:
     """The user's changes with their folder, in the order in which they happened."""
     staged: dict[str, StagedChanges] = field(default_factory=dict)
     """By folder, the entries of git's index that it changed."""
+    calls: list[CallSpan] = field(default_factory=list)
+    """The calls that changed files, in order."""
     undone: bool = False
     told: bool = False
     """The value of `undone` that was reported to the model."""
@@ -148,6 +159,9 @@ class UndoJournal:
     def note_missed(self, submission: SubmissionRecord, text: str) -> None:
         if text not in submission.missed:
             self._keep(submission, "missed", text=text)
+
+    def note_call(self, submission: SubmissionRecord, call_id: str, trees: Mapping[str, tuple[str, str]]) -> None:
+        self._keep(submission, "call", call=call_id, trees={root: list(pair) for root, pair in trees.items()})
 
     def note_user_changes(self, submission: SubmissionRecord, root: str, changes: UserChanges) -> None:
         fields = {
@@ -218,6 +232,9 @@ class UndoJournal:
             case "staged":
                 changes = StagedChanges(str(record["index"]), str(record["head"]), _steps(record["files"]))
                 submission.staged[str(record["root"])] = changes
+            case "call":
+                trees = {str(root): (str(before), str(after)) for root, (before, after) in record["trees"].items()}
+                submission.calls.append(CallSpan(str(record["call"]), trees))
             case "missed":
                 submission.missed.append(str(record["text"]))
             case "user":

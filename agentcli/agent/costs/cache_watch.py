@@ -21,6 +21,7 @@ from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Json, Message
+from agentcli.core.space_saving import AppendOnly
 from agentcli.core.text.format import format_elapsed, token_count
 from agentcli.core.text.patterns import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
@@ -487,6 +488,26 @@ def _digest(value: object) -> str:
 
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class RequestDigests:
+    """Digests of whole requests. Of messages that the last request had too, nothing is encoded again."""
+
+    def __init__(self) -> None:
+        self._fingerprints = Fingerprints()
+        self._last: AppendOnly[Json] = AppendOnly()
+        self._chain: list[str] = []
+        """For each message of the last request, the digest of it and all before it."""
+
+    def digest(self, request: Request) -> str:
+        messages = request.append_only
+        del self._chain[self._last.count_shared(messages) :]
+        self._last = messages
+        for message in messages[len(self._chain) :]:
+            self._chain.append(_digest([*self._chain[-1:], message]))
+        front = self._fingerprints.front(request, request.model, "").to_dict()
+        rest = [request.max_tokens, request.deferred_tools, request.forbid_tools, request.task_budget_remaining]
+        return _digest([front, rest, *self._chain[-1:]])
 
 
 def find_change_since_closed(before: Front, now: Front) -> tuple[str, str] | None:

@@ -244,5 +244,6 @@ class _Exchange:
         request = session.requests.build(messages, cap, "turn", state.budget_spent)
         session.watch.sent(request, session.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
-        plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
+        transition = state.transition.transition.value if state.transition is not None else ""
+        plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate, transition)
         return Turn(session, plan, state.tool_context, self._emit, self._signal)

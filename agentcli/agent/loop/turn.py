@@ -51,6 +51,8 @@ class TurnPlan:
     may_escalate: bool
     """Whether a reply cut by the output cap is requested again with a higher cap, instead of being kept."""
     estimated_tokens: int = 0
+    transition: str = ""
+    """Why the request is sent, as in `LoopContinued`; "" for the first one of a submission."""
 
 
 class _Wake:
@@ -87,6 +89,7 @@ class Turn:
         self._shown_reply = ""
         """Id of the reply whose beginning the consumer got, and not its end."""
         self._began = session.clock.monotonic()
+        self._first_ms = 0
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._tool_seconds = 0.0
         """Duration of the longest call."""
@@ -205,7 +208,8 @@ class Turn:
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()
-                self._reply.opened[index] = self._session.clock.monotonic()
+                self._reply.opened[index] = now = self._session.clock.monotonic()
+                self._first_ms = self._first_ms or max(1, int((now - self._began) * 1000))
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
                 yield self._block_closed(item)
@@ -353,10 +357,18 @@ class Turn:
                 # A gateway may report another model name than the requested one.
                 cost = self._session.price(self._asked_model, usage)
             yield ev.UsageReported(
-                model=name, usage=usage.alone, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
+                model=name,
+                usage=usage.alone,
+                estimated_tokens=estimated,
+                cost_usd=cost,
+                duration_ms=elapsed,
+                first_ms=self._first_ms,
+                transition=self._plan.transition,
+                request=self._session.digests.digest(self._plan.request),
             )
             yield from list_consulted(name, usage, self._session.price)
         self._began = self._session.clock.monotonic()
+        self._first_ms = 0
 
     # ------------------------------------------------------------------------------------------------- tool events
 

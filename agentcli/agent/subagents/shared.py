@@ -124,5 +124,7 @@ class AgentWorkspace(Workspace):
     async def before_change(self, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._inner.before_change(input, cwd, working_dirs)
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
-        return await self._inner.after_change(only, background)
+    async def after_change(
+        self, only: Sequence[str] | None = None, background: bool = False, call_id: str = "", *, reports: bool = False
+    ) -> bool:
+        return await self._inner.after_change(only, background, call_id)

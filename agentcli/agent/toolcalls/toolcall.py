@@ -221,9 +221,10 @@ class _Call:
 
     async def _find_changes(self, approved: _Approved) -> bool:
         """Compare the files with those before the call; returns whether it has changed any."""
-        report = self._call.id if _has(approved.needs, "execute") else ""
         shells = self._context.shells
-        return await self._workspace.after_change(self._only, shells is not None and shells.any_runs, report)
+        background = shells is not None and shells.any_runs
+        reports = _has(approved.needs, "execute")
+        return await self._workspace.after_change(self._only, background, self._call.id, reports=reports)
 
     # ---------------------------------------------------------------------------------------------------- approval
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.interactive.drafts import Draft
+from agentcli.interactive.driver import replace_engine
 from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.tui.model import WELCOME, Above, Remove
 from agentcli.tui.start import DEMO_WANTED
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.interactive.login.welcome import Welcome
     from agentcli.interactive.login.welcome_actions import WelcomeActions
+    from agentcli.session.base import Rewind
     from agentcli.tui.app import AgentApp
     from agentcli.tui.start import Start
 
@@ -76,8 +78,8 @@ class SessionOpener:
         if start.prompt:
             app.chat.send(Draft(start.prompt))
 
-    async def open(self, resume: str | None = None) -> None:
-        """Replace the session by the one named `resume`, or by a new one."""
+    async def open(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
+        """Replace the session by the one named `resume`, or by a new one; `rewind`: where that one continues."""
         from agentcli.assemble.options import another_session
 
         if self.options is None:
@@ -86,7 +88,7 @@ class SessionOpener:
         async with self._opening:
             session.hold(True)
             try:
-                await self._start_engine(another_session(self.options, resume))
+                await self._start_engine(another_session(self.options, resume, rewind))
             finally:
                 session.hold(False)
 
@@ -136,7 +138,7 @@ class SessionOpener:
 
         app, chat, model_connection = self._app, self._app.chat, self._app.model_connection
         try:
-            engine = await model_connection.new_engine(options)
+            engine = await replace_engine(chat.session.engine, options, model_connection.new_engine)
         except AgentError as error:
             if chat.session.engine is not None:
                 raise
