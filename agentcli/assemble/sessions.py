@@ -212,22 +212,14 @@ class SessionBuilder:
         )
 
     def _find_session(self, state_dir: Path) -> Path:
-        from agentcli.session.find import find, latest
+        from agentcli.session.find import find_one, latest
 
         if self._env.options.resume is None:
             newest = latest(state_dir, self._env.cwd)
             if newest is None:
                 raise AgentError("There is no conversation to continue in this folder. Start one without --continue.")
             return newest.path
-        matches = find(state_dir, self._env.cwd, self._env.options.resume)
-        if not matches:
-            raise AgentError(
-                f"No conversation found with this ID or name: {self._env.options.resume}. See `agentcli sessions list`."
-            )
-        if len(matches) > 1:
-            some = ", ".join(match.session_id for match in matches[:5])
-            raise UsageError(f"{self._env.options.resume!r} matches several sessions: {some}. Use a full id.")
-        return matches[0].path
+        return find_one(state_dir, self._env.cwd, self._env.options.resume).path
 
     def style(self, session: OpenedSession, library: Library) -> OutputStyle | None:
         """The output style of the settings; a resumed session keeps the one it began with."""

@@ -11,7 +11,7 @@ COMMANDS = {
     "logout": "Remove the stored API key.",
     "status": "Show the model, server and key in use.",
     "doctor": "Check this installation and test the sandbox.",
-    "sessions": "List saved sessions.",
+    "sessions": "List, show and search saved sessions.",
     "config": "Show all settings and their sources.",
     "permissions": "List permission rules, or test them on a command.",
     "trust": "Review and trust a repository's settings.",

@@ -6,28 +6,22 @@ import functools
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentcli.cli import COMMANDS, account, mcp, mcp_login, permissions, plugins
+from agentcli.cli import COMMANDS, account, mcp, mcp_login, permissions, plugins, sessions
 from agentcli.cli.flags import SHELLS, nearest
 from agentcli.cli.help import EXAMPLES, HelpRow, lay_out, root_help, terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled, notice
 from agentcli.cli.permissions import AsJson, Sandbox, Trust, table_option
-from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingRow, Settings
 from agentcli.core.errors import UsageError
-from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.credentials import show_url
-from agentcli.session.find import SessionInfo, list_sessions
 
 _VALUE_WIDTH = 400
 
@@ -49,8 +43,11 @@ def command_tree() -> TyperGroup:
     }
     for name, function in functions.items():
         app.command(name)(function)
-    sessions = _add_group(app, "sessions", {"list": sessions_list}, no_args_is_help=False)
-    sessions.callback(invoke_without_command=True)(_list_by_default)
+    stored: dict[str, Any] = {
+        "list": sessions.list_,
+        "show": sessions.show,
+    }
+    _add_group(app, "sessions", stored, no_args_is_help=False).callback(invoke_without_command=True)(_list_by_default)
     _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})
     moved = {"list": permissions.list_items, "restore": permissions.restore_item, "rm": permissions.remove_items}
     _add_group(app, "quarantine", moved)
@@ -82,6 +79,11 @@ def _add_group(
         group.command(inner)(function)
     app.add_typer(group, name=name)
     return group
+
+
+def _list_by_default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        sessions.list_()
 
 
 def run_app(arguments: Sequence[str]) -> int:
@@ -293,59 +295,3 @@ def _format_settings(settings: Settings) -> Iterator[str]:
 def _without_password(row: SettingRow) -> Any:
     """The value without passwords: users paste this output into bug reports."""
     return show_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value
-
-
-def _list_by_default(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        sessions_list()
-
-
-def sessions_list(
-    everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
-    agents: Annotated[bool, typer.Option("--agents", help="Include transcripts of sub-agents.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List the sessions of this folder, newest first.
-
-    agentcli sessions list        the sessions of this folder
-    agentcli sessions list --all  sessions of all folders
-    """
-    state = Paths.from_environ(os.environ).state_dir
-    found = [] if state is None else list_sessions(state, None if everywhere else Path.cwd(), agents=agents)
-    if as_json:
-        echo_json([_session_record(session) for session in found])
-        return
-    if not found:
-        echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
-    # A session of another folder can only be resumed by its full id.
-    width = terminal_style()[0] if sys.stdout.isatty() and not everywhere else None
-    for line in session_lines(found, width):
-        echo(line)
-
-
-def session_lines(sessions: Sequence[SessionInfo], width: int | None = None) -> Iterator[str]:
-    """One line per session, cut to `width`, with ids shortened to what `-r` needs. None: complete lines for
-    programs."""
-    ids = [session.session_id for session in sessions]
-    # As many leading characters as make the ids distinct; at least 8, the first part of a UUID.
-    cells = next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
-    for session in sessions:
-        changed = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
-        if width is None:
-            count = "?" if session.message_count is None else str(session.message_count)
-            yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
-        else:
-            head = f"{session.session_id[:cells]}  {changed}  "
-            yield head + plain_line(session.label, max(20, width - len(head) - 1))
-
-
-def _session_record(session: SessionInfo) -> Json:
-    return {
-        "session_id": session.session_id,
-        "title": session.title,
-        "first_prompt": session.first_prompt,
-        "cwd": session.cwd,
-        "modified": session.modified,
-        "messages": session.message_count,
-        "path": str(session.path),
-    }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
@@ -81,6 +82,17 @@ def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
     ):
         return by_id
     return [info for info in sessions if folded in info.title.casefold() or folded in info.first_prompt.casefold()]
+
+
+def find_one(state_dir: Path, cwd: Path, text: str) -> SessionInfo:
+    """Find the one session that `text` names. Raises `AgentError` for none, and `UsageError` for several."""
+    matches = find(state_dir, cwd, text)
+    if not matches:
+        raise AgentError(f"No conversation found with this ID or name: {text}. See `agentcli sessions list`.")
+    if len(matches) > 1:
+        some = ", ".join(match.session_id for match in matches[:5])
+        raise UsageError(f"{text!r} matches several sessions: {some}. Use a full id.")
+    return matches[0]
 
 
 def results_along(state_dir: Path, session_id: str) -> tuple[Path, ...]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.app import session_lines
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.main import main
+from agentcli.cli.sessions import session_lines
 from agentcli.session.find import SessionInfo
 
 

@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
         [HOSTILE, "--tool", "Edit", "--json"],
         ["x", "--mode", HOSTILE],
     ],
+    "sessions show": [["hostile"], ["0f8fad5b"], ["0f8fad5b", "--json"], [HOSTILE], [LONE_BYTE]],
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],
     "quarantine": [[], [HOSTILE]],
     "quarantine list": [[], ["--json"], [HOSTILE]],

@@ -1,0 +1,178 @@
+"""`agentcli sessions`: list and show the saved sessions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.help import terminal_style
+from agentcli.cli.output import echo, echo_json
+from agentcli.cli.permissions import AsJson
+from agentcli.config.paths import Paths
+from agentcli.core.errors import AgentError
+from agentcli.core.messages import Json
+from agentcli.core.text.format import byte_size, counted, money
+from agentcli.core.text.plaintext import plain_line, show_name
+from agentcli.session.find import SessionInfo, find_one, list_sessions
+from agentcli.session.timeline import PromptStep, read_timeline
+
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="Id, beginning of an id, name or words of it, as for -r.")
+]
+
+
+def state_folder() -> Path:
+    """The folder with the sessions. Raises `AgentError` without a home folder."""
+    state = Paths.from_environ(os.environ).state_dir
+    if state is None:
+        raise AgentError("There is no folder for sessions: set HOME or AGENTCLI_STATE_DIR.")
+    return state
+
+
+def find_session(text: str) -> SessionInfo:
+    """The session that an argument names. Raises `AgentError`."""
+    return find_one(state_folder(), Path.cwd(), text)
+
+
+def list_(
+    everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
+    agents: Annotated[bool, typer.Option("--agents", help="Include transcripts of sub-agents.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions of this folder, newest first.
+
+    agentcli sessions list        the sessions of this folder
+    agentcli sessions list --all  sessions of all folders
+    """
+    state = Paths.from_environ(os.environ).state_dir
+    found = [] if state is None else list_sessions(state, None if everywhere else Path.cwd(), agents=agents)
+    if as_json:
+        echo_json([_session_record(session) for session in found])
+        return
+    if not found:
+        echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
+    # A session of another folder can only be resumed by its full id.
+    width = terminal_style()[0] if sys.stdout.isatty() and not everywhere else None
+    for line in session_lines(found, width):
+        echo(line)
+
+
+def session_lines(sessions: Sequence[SessionInfo], width: int | None = None) -> Iterator[str]:
+    """One line per session, cut to `width`, with ids shortened to what `-r` needs. None: complete lines for
+    programs."""
+    ids = [session.session_id for session in sessions]
+    # As many leading characters as make the ids distinct; at least 8, the first part of a UUID.
+    cells = next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
+    for session in sessions:
+        changed = _local_time(session.modified)
+        if width is None:
+            count = "?" if session.message_count is None else str(session.message_count)
+            yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
+        else:
+            head = f"{session.session_id[:cells]}  {changed}  "
+            yield head + plain_line(session.label, max(20, width - len(head) - 1))
+
+
+def _session_record(session: SessionInfo) -> Json:
+    return {
+        "session_id": session.session_id,
+        "title": session.title,
+        "first_prompt": session.first_prompt,
+        "cwd": session.cwd,
+        "modified": session.modified,
+        "messages": session.message_count,
+        "path": str(session.path),
+    }
+
+
+def _local_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+# ---------------------------------------------------------------------------------------------------------------- show
+
+
+def show(session: SessionArgument, as_json: AsJson = False) -> None:
+    """Show a session: its prompts, what they cost and changed, and how each answer ended.
+
+    agentcli sessions show parser  the session with this word in its name or first prompt
+    """
+    info = find_session(session)
+    timeline = read_timeline(info.path)
+    prompts, branches = timeline.current, len(timeline.leaves) - 1
+    cost = sum(prompt.cost_usd for prompt in timeline.prompts.values())
+    if as_json:
+        details = [_prompt_record(prompt) for prompt in prompts]
+        more = {"began": timeline.began, "cost_usd": cost, "other_branches": branches, "prompts": details}
+        echo_json({**_session_record(info), **more})
+        return
+    echo(plain_line(info.label))
+    facts = [
+        ("id", info.session_id),
+        ("folder", show_name(info.cwd)),
+        ("changed", f"{_local_time(info.modified)}, began {_prompt_time(timeline.began)}"),
+        ("file", f"{show_name(str(info.path))} ({byte_size(info.size)})"),
+        ("cost", money(cost)),
+    ]
+    if branches:
+        facts.append(("tree", f"{counted(branches, 'other branch', 'other branches')}, see /tree"))
+    for name, value in facts:
+        echo(f"  {name:<9}{value}")
+    for number, prompt in enumerate(prompts, 1):
+        echo(f"\n{number:>3}  {_prompt_time(prompt.at)}  {_describe_prompt(prompt)}")
+        for sign, text in (("❯", prompt.text), ("◆", prompt.answer)):
+            for line in _last_lines(text) if sign == "◆" else text.strip().splitlines()[:3]:
+                echo(f"     {sign} {plain_line(line, 300)}")
+    echo(f"\nTo continue it: agentcli -r {info.session_id}")
+
+
+def _last_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()][-2:]
+
+
+def _prompt_time(timestamp: str) -> str:
+    try:
+        return _local_time(datetime.fromisoformat(timestamp).timestamp())
+    except (ValueError, OverflowError):
+        return "at an unknown time"
+
+
+def _describe_prompt(prompt: PromptStep) -> str:
+    files, added, removed = changes_of(prompt)
+    parts = [money(prompt.cost_usd), ", ".join(map(plain_line, prompt.models))]
+    if prompt.calls:
+        parts.append(counted(len(prompt.calls), "call"))
+    if files:
+        parts.append(f"{counted(files, 'change')} +{added} -{removed}")
+    if prompt.result is None:
+        parts.append("not finished")
+    return "  ".join(filter(None, parts))
+
+
+def changes_of(prompt: PromptStep) -> tuple[int, int, int]:
+    """Files that the calls of a prompt changed, counted by call, with added and removed lines."""
+    calls = prompt.calls
+    return sum(one.files for one in calls), sum(one.added for one in calls), sum(one.removed for one in calls)
+
+
+def _prompt_record(prompt: PromptStep) -> Json:
+    files, added, removed = changes_of(prompt)
+    return {
+        "id": prompt.id,
+        "text": prompt.text,
+        "at": prompt.at,
+        "answer": prompt.answer,
+        "models": prompt.models,
+        "cost_usd": prompt.cost_usd,
+        "calls": len(prompt.calls),
+        "changes": files,
+        "added": added,
+        "removed": removed,
+        "finished": prompt.result is not None,
+    }
