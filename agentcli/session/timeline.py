@@ -2,17 +2,31 @@
 
 Read from the session file in one pass, for everything that looks back: rewinding, the tree, traces, bisecting, blaming.
 Pure data about the past; nothing here restores anything. Texts are untrusted.
+
+Steps are in the order of the file, whatever the wall clock did: inside a prompt, timestamps after a clock that was set
+back are shifted, so that they never decrease.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.messages import Block, Json, Origin, TextBlock, ToolUseBlock, block_from_dict, message_from_dict
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolUseBlock,
+    block_from_dict,
+    message_from_dict,
+)
 from agentcli.core.usage import Usage
 from agentcli.session.base import restore_call_end, restore_event
 from agentcli.session.load import read_records
@@ -48,10 +62,11 @@ class CallStep:
 
 @slotted
 class RequestStep:
-    """One reply of the model, or a request that failed."""
+    """One reply of the model, or one that broke off. A request that failed before its reply began is only in the
+    prompt's events, as `RetryScheduled` or an error."""
 
     message_id: str
-    """"" for side calls and failed requests."""
+    """Of its reply; "" for side calls and those of sub-agents."""
     model: str
     ended_at: str
     usage: Usage
@@ -63,6 +78,14 @@ class RequestStep:
     request: str
     agent: str = ""
     calls: list[CallStep] = field(default_factory=list)
+    stop_reason: str = ""
+    outcome: Literal["", "void", "cut off"] = ""
+    """"": complete, or as far as it came before the user stopped it; void: it was discarded and requested again; cut
+    off: the process ended while it was received."""
+    is_reported: bool = True
+    """Whether the server reported its usage. If not, tokens, cost and times are unknown."""
+    position: int = 0
+    """Number of the line at which its usage or end stands, from 1."""
 
 
 @slotted
@@ -77,12 +100,15 @@ class PromptStep:
     requests: list[RequestStep] = field(default_factory=list)
     calls: list[CallStep] = field(default_factory=list)
     events: list[tuple[str, ev.Event]] = field(default_factory=list)
-    """Other events with their times: retries, notices, compactions, queued prompts."""
+    """Other events with their times: retries, notices, compactions. Queued prompts, compact boundaries and errors are
+    `MessageAppended`."""
     answer: str = ""
     """The end of the last text of the model."""
     ended_at: str = ""
     result: ev.Result | None = None
     """None: it was cut off, or still runs."""
+    last_at: str = ""
+    """Time of the last record that belongs to it."""
 
     @property
     def cost_usd(self) -> float:
@@ -137,39 +163,53 @@ class Timeline:
 
 def read_timeline(path: Path) -> Timeline:
     """Blocking. Raises `OSError`."""
-    reader = _TimelineReader(Timeline(path.stem, path))
+    reader = TimelineReader(Timeline(path.stem, path))
     for record in read_records(path):
         reader.take(record)
     return reader.finish()
 
 
-class _TimelineReader:
+class TimelineReader:
+    """Takes records in the order of the file. `finish` may be called again after more of them."""
+
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._line: tuple[str, ...] = ()
         """Ids of the prompts on the current branch."""
         self._left: dict[str, Leaf] = {}
         self._calls: dict[str, CallStep] = {}
-        """By id, the calls of the current prompt."""
+        """By id, the last call that has it."""
         self._unclaimed: list[CallStep] = []
-        """Calls of the reply whose usage is not reported yet."""
+        """Calls of the open reply."""
         self._reply = ""
+        """Id of the reply whose usage is not reported yet."""
+        self._reply_model = ""
+        self._requests: dict[str, RequestStep] = {}
+        """By the id of the reply."""
+        self._position = 0
+        self._clock = _SteadyClock()
 
     @property
     def _prompt(self) -> PromptStep | None:
         return self._timeline.prompts.get(self._line[-1]) if self._line else None
 
     def take(self, record: Json) -> None:
+        self._position += 1
         take = getattr(self, f"_take_{str(record.get('type')).replace('-', '_')}", None)
         if take is None or record.get("isSidechain") is True:
             return
+        begins = record.get("type") == "user" and record.get("origin") == Origin.PROMPT
+        at = self._clock.read(str(record.get("timestamp") or ""), begins)
         try:
-            take(record, str(record.get("timestamp") or ""))
+            take(record, at)
         except (KeyError, TypeError, ValueError, AttributeError):
             # The loader counts lines of an invalid form.
             return
+        if self._prompt is not None and record["type"] not in ("resume", "rewind", "custom-title", "session"):
+            self._prompt.last_at = at
 
     def finish(self) -> Timeline:
+        """The timeline so far. A reply that is still open stays open."""
         leaves = [*self._left.values(), Leaf("", self._line)]
         ends = {leaf.prompts: leaf for leaf in leaves}  # of equal ones the last
         self._timeline.leaves = [
@@ -191,27 +231,51 @@ class _TimelineReader:
         branch = str(record.get("branch", ""))
         there = self._left[branch].prompts if branch in self._left else self._line
         self._left[uuid] = Leaf(uuid, self._line, at)
+        self._cut_off(at)
         self._line = there[: there.index(before)] if before in there else there
-        self._calls = {}
+
+    def _take_resume(self, _record: Json, at: str) -> None:
+        self._cut_off(at)
+
+    def _cut_off(self, at: str) -> None:
+        """End a reply that an earlier process left open."""
+        if self._reply and (prompt := self._prompt) is not None:
+            self._add_unreported(prompt, prompt.last_at or at).outcome = "cut off"
+        self._reply, self._unclaimed = "", []
 
     def _take_user(self, record: Json, at: str) -> None:
         if record["origin"] == Origin.TOOL_RESULTS:
             self._end_call(record, at)
             return
         message = message_from_dict(record["message"])
+        if message.is_copy:
+            return
         if message.origin is Origin.PROMPT:
+            self._cut_off(at)
             parent = self._line[-1] if self._line else ""
             self._timeline.prompts[message.id] = PromptStep(message.id, message.typed, at, parent)
             self._line = (*self._line, message.id)
-            self._calls = {}
-        elif self._prompt is not None and message.origin is Origin.QUEUED:
+        elif message.origin is Origin.QUEUED:
+            self._note_message(message, at)
+
+    def _take_boundary(self, record: Json, at: str) -> None:
+        self._note_message(message_from_dict(record["message"]), at)
+
+    _take_error = _take_boundary
+
+    def _note_message(self, message: Message, at: str) -> None:
+        if self._prompt is not None:
             self._prompt.events.append((at, ev.MessageAppended(message=message)))
 
     def _take_assistant(self, record: Json, at: str) -> None:
         prompt = self._prompt
         if prompt is None or record.get("origin", Origin.REPLY) != Origin.REPLY:
             return
-        self._reply = str(record["messageId"])
+        if (reply := str(record["messageId"])) != self._reply:
+            if reply in self._requests:
+                return  # A block that was added when the reply ended.
+            self._cut_off(at)
+            self._reply, self._reply_model = reply, str(record["message"].get("model") or "")
         for block in _blocks(record):
             if isinstance(block, TextBlock) and block.text.strip():
                 prompt.answer = block.text[-MAX_ANSWER:]
@@ -220,11 +284,41 @@ class _TimelineReader:
                 prompt.calls.append(call)
                 self._unclaimed.append(call)
 
-    def _take_tombstone(self, record: Json, _at: str) -> None:
-        if self._prompt is not None and str(record["messageId"]) == self._reply:
-            void = {id(call) for call in self._unclaimed}
-            self._prompt.calls = [call for call in self._prompt.calls if id(call) not in void]
-            self._unclaimed, self._reply = [], ""
+    def _take_reply_end(self, record: Json, at: str) -> None:
+        message = record["message"]
+        if (prompt := self._prompt) is None or record.get("origin", Origin.REPLY) != Origin.REPLY:
+            return
+        if str(message["id"]) == self._reply and message_from_dict(message).is_copy:
+            # A compaction keeps the last replies as copies.
+            for call in self._unclaimed:
+                prompt.calls.remove(call)
+                del self._calls[call.id]
+            self._reply, self._unclaimed = "", []
+        elif str(message["id"]) == self._reply:
+            self._add_unreported(prompt, at)
+        if (request := self._requests.get(str(message["id"]))) is not None:
+            request.stop_reason = str(message.get("stop_reason") or "")
+
+    def _take_tombstone(self, record: Json, at: str) -> None:
+        prompt, reply = self._prompt, str(record["messageId"])
+        if prompt is None:
+            return
+        if reply == self._reply:
+            self._add_unreported(prompt, at)
+        elif prompt.requests and (last := prompt.requests[-1]).message_id == "" and not last.agent:
+            # It broke off before its first block was complete.
+            self._requests.setdefault(reply, last)
+        if (request := self._requests.get(reply)) is not None:
+            request.outcome = "void"
+            void = {id(call) for call in request.calls}
+            prompt.calls = [call for call in prompt.calls if id(call) not in void]
+
+    def _add_unreported(self, prompt: PromptStep, at: str) -> RequestStep:
+        """Add the open reply, whose usage the server did not report."""
+        nothing = ev.UsageReported(model=self._reply_model, usage=Usage(), cost_usd=None)
+        step = self._note_request(prompt, nothing, at)
+        step.is_reported = False
+        return step
 
     def _take_call(self, record: Json, at: str) -> None:
         call = self._calls.get(str(record["toolUseId"]))
@@ -257,13 +351,16 @@ class _TimelineReader:
             case ev.UsageReported():
                 self._note_request(prompt, event, at)
             case ev.Result():
-                prompt.result, prompt.ended_at = event, at
+                # A command or a background task may lead to a later submission without a prompt.
+                prompt.ended_at = at
+                if prompt.result is None or event.turns:
+                    prompt.result = event
             case _:
                 prompt.events.append((at, event))
 
     _take_submission_end = _take_event
 
-    def _note_request(self, prompt: PromptStep, event: ev.UsageReported, at: str) -> None:
+    def _note_request(self, prompt: PromptStep, event: ev.UsageReported, at: str) -> RequestStep:
         is_turn = event.purpose == "turn" and not event.agent
         step = RequestStep(
             message_id=self._reply if is_turn else "",
@@ -277,10 +374,14 @@ class _TimelineReader:
             transition=event.transition,
             request=event.request,
             agent=event.agent,
+            position=self._position,
         )
         if is_turn:
+            if self._reply:
+                self._requests[self._reply] = step
             step.calls, self._unclaimed, self._reply = self._unclaimed, [], ""
         prompt.requests.append(step)
+        return step
 
     def _take_shown(self, record: Json, at: str) -> None:
         event, prompt = restore_event(record["event"], {}), self._prompt
@@ -317,3 +418,26 @@ def _count_lines(diff: str) -> tuple[int, int]:
     """Added and removed lines of a unified diff."""
     lines = [line for line in diff.split("\n") if not line.startswith(("+++", "---"))]
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+class _SteadyClock:
+    """Makes timestamps that never decrease, by adding what a clock was set back to all later ones of a prompt."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._shift = timedelta()
+
+    def read(self, at: str, begins: bool) -> str:
+        """The time of a record. `begins`: it is a prompt, whose own time counts."""
+        last, self._last = self._last, at
+        if begins:
+            self._shift = timedelta()
+        elif at < last and at:
+            self._shift += _parse(last) - _parse(at)
+        if not self._shift or not at:
+            return at
+        return (_parse(at) + self._shift).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _parse(at: str) -> datetime:
+    return datetime.fromisoformat(at)

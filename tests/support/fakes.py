@@ -152,7 +152,7 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
         permissions=LivePermissions(Policy(mode=mode)),
         settings=ModelSettings(profile, catalog, bounds, tuning),
         tool_context=ToolContext(cwd=cwd, working_dirs=(cwd,)),
-        ids=SequentialIds(1000),
+        ids=rest.pop("ids", None) or SequentialIds(1000),
         clock=LoopClock(),
         resumed=Resumed(**resumed),
         **rest,
