@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState
     from agentcli.context.report import ChangePrice
+    from agentcli.history.steps import StepChoice, StepList
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort
@@ -165,6 +166,12 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.screens.diff import DiffPage
 
         await self._app.ask_on_screen(DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope))
+
+    async def _steps(self, steps: StepList) -> StepChoice | None:
+        from agentcli.tui.screens.scrubber import Scrubber
+
+        choice: StepChoice | None = await self._app.ask_on_screen(Scrubber(steps))
+        return choice
 
     async def _tasks(self, engine: Engine) -> str | None:
         from agentcli.tui.screens.tasks import TasksPage

@@ -182,7 +182,7 @@ T = TypeVar("T")
 
 LONG = 80_000
 """Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
-_LETTERS = {"k": "up", "j": "down", "b": "pageup", " ": "pagedown", "g": "home", "G": "end"}
+LESS_KEYS = {"k": "up", "j": "down", "b": "pageup", " ": "pagedown", "g": "home", "G": "end"}
 """The same as in `less`."""
 _MAX_ENTRY = 100_000
 REFRESH_SECONDS = 0.5
@@ -350,7 +350,7 @@ class Page(ReadingSheet[T]):
     def read_on(self, key: str) -> bool:
         """Handle a key outside of the search line; `key` is the character of a key that prints one."""
         steps = {"n": 1, "enter": 1, "N": -1}.get(key, 0)
-        if self.scroller.press(_LETTERS.get(key, key)):
+        if self.scroller.press(LESS_KEYS.get(key, key)):
             pass
         elif key in ("/", "ctrl+f"):
             self._typing = True
