@@ -156,7 +156,7 @@ print([step.name for step in pipeline_for(settings, None, Collapser())._steps])
 
 
 def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: Path) -> None:
-    from agentcli.tui.theme.themes import load_theme, theme_folders
+    from agentcli.config.themes import load_theme, theme_folders
 
     (tmp_path / "themes").mkdir()
     (tmp_path / "themes/moss.toml").write_text(blocks("A theme", "toml")[0])

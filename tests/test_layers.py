@@ -65,8 +65,8 @@ ONLY_IN = {
     "bs4": ("tools/web/html_worker.py",),
     "markdownify": ("tools/web/html_worker.py",),
     "watchfiles": ("agent/file_changes.py",),
-    "pygments": ("tui/blocks/",),
-    "markdown_it": ("tui/blocks/", "plain/rendering.py"),
+    "pygments": ("history/export/code_tokens.py",),
+    "markdown_it": ("tui/blocks/", "plain/rendering.py", "history/export/"),
 }
 
 

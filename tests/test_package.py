@@ -63,7 +63,7 @@ def test_the_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> Non
     """From the archive's own files: what is missing in it cannot be found elsewhere."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
-        "import agentcli; from agentcli.tui.theme.themes import load_themes, theme_folders; "
+        "import agentcli; from agentcli.config.themes import load_themes, theme_folders; "
         "print(agentcli.__file__); print(len(load_themes(theme_folders(None))))"
     )
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}

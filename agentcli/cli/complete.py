@@ -129,7 +129,7 @@ class FlagValues:
 
     def themes(self) -> Iterator[ShellCompletion]:
         from agentcli.config.paths import Paths
-        from agentcli.tui.theme.themes import load_themes, theme_folders
+        from agentcli.config.themes import load_themes, theme_folders
 
         yield ShellCompletion("auto", "as light or dark as the terminal")
         for name, theme in load_themes(theme_folders(Paths.from_environ(self._environ).config_dir)).items():

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.config.themes import ThemeError
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text
 from agentcli.interactive.drafts import Draft
-from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

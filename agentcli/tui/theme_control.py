@@ -10,11 +10,12 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.worker import Worker
 
+from agentcli.config.themes import Given, ThemeError, theme_folders
 from agentcli.tui.prompt.box import IDLE_HINT, PromptMark, PromptRule
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.terminal.instant import look_path, save_look
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.theme.themes import ActiveTheme, Given, ThemeError, apply_theme, theme_folders, watch_themes
+from agentcli.tui.theme.themes import ActiveTheme, apply_theme, watch_themes
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -16,8 +16,9 @@ from typing import Any
 from rich.style import Style
 
 from agentcli.core.text.terminal_colours import ColourSpan
+from agentcli.history.export.code_tokens import is_ready, language_name
 from agentcli.tui.blocks.base import Block, BlockLine, Run
-from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, is_ready, language_name, warm
+from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, warm
 from agentcli.tui.blocks.markdown import (
     Margin,
     MarkdownDocument,

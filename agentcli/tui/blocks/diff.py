@@ -24,8 +24,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import TAB, terminal_line
 from agentcli.core.text.unified_diff import DiffLine, FileDiff, Hunk
+from agentcli.history.export.code_tokens import language_of
 from agentcli.tui.blocks.base import BlockLine, Run, clip, wrap
-from agentcli.tui.blocks.highlight import language_of
 from agentcli.tui.blocks.rows import decoration, fill_row, size
 from agentcli.tui.theme.palette import Palette
 

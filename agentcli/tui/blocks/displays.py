@@ -17,8 +17,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.terminal_colours import ColourSpan, check_spans
 from agentcli.core.text.unified_diff import Hunk, is_diff, parse, parse_files
+from agentcli.history.export.code_tokens import language_of
 from agentcli.tui.blocks.base import BlockLine, Run, wrap
-from agentcli.tui.blocks.highlight import language_of
 from agentcli.tui.blocks.rows import MAX_ROWS, Coloured, Rows, beside, characters, fold_rows, head, size, tail
 from agentcli.tui.theme.palette import Palette
 

@@ -11,24 +11,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.text.markdown_names import keep_name
+from agentcli.history.export.code_tokens import language_name
+from agentcli.history.export.markdown_parser import MAX_NESTING, SPECIAL, answer_parser, is_too_much
 from agentcli.tui.blocks.base import BlockLine, Run, wrap
-from agentcli.tui.blocks.highlight import highlight, language_name
+from agentcli.tui.blocks.highlight import highlight
 from agentcli.tui.blocks.markdown_table import MAX_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.rows import fill_row
 from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
@@ -144,13 +142,6 @@ def add_mark(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
 
 Code = Callable[[str, str], Sequence[Sequence[Run]]]
 
-_MAX_NESTING = 40
-"""Maximum nesting; markdown-it omits deeper content, so such a piece is shown as written."""
-_MAX_INLINE = 16_000
-_MAX_BRACKETS = 300
-_MAX_MARKS = 1_500
-"""Limits for a paragraph that is searched for emphasis and links, which takes quadratic time for hostile text."""
-_SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
 _BULLETS = "•◦▪"
 _MIN_ROOM = 10
 """Cells that indentation has to leave for text; deeper nesting is not indented further."""
@@ -198,7 +189,7 @@ class MarkdownDocument:
         self.text = as_lines(text)
         self.rows = self.text.split("\n")
         self.environment: dict[str, Any] = {"references": {} if references is None else references}
-        self.parser = _parser()
+        self.parser = answer_parser()
         self.tokens: list[Token] = []
         self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
         self.pieces = _pieces(self.tokens)
@@ -211,7 +202,7 @@ class MarkdownDocument:
 
     def inline(self, token: Token, palette: Palette, base: Style) -> list[Run]:
         content = token.content
-        if _SPECIAL.search(content) is None or _is_too_much(content):
+        if SPECIAL.search(content) is None or is_too_much(content):
             return [(content, base)]
         children: list[Token] = []
         self.parser.inline.parse(content, self.parser, self.environment, children)
@@ -269,7 +260,7 @@ class MarkdownWriter:
 
     def write(self, document: MarkdownDocument, piece: MarkdownPiece, margin: Margin) -> None:
         self._document, tokens = document, document.tokens
-        if any(token.level >= _MAX_NESTING - 2 for token in tokens[piece.start : piece.end]):
+        if any(token.level >= MAX_NESTING - 2 for token in tokens[piece.start : piece.end]):
             end = next((other.line for other in document.pieces if other.line > piece.line), len(document.rows))
             self.text([("\n".join(document.rows[piece.line : end]).rstrip(), self.palette.text)], margin)
         elif piece.item:
@@ -432,33 +423,5 @@ def _pieces(tokens: Sequence[Token]) -> list[MarkdownPiece]:
     return pieces
 
 
-def _is_too_much(content: str) -> bool:
-    if len(content) < _MAX_BRACKETS:
-        return False
-    return (
-        len(content) > _MAX_INLINE or content.count("[") > _MAX_BRACKETS or len(_SPECIAL.findall(content)) > _MAX_MARKS
-    )
-
-
 def _line(token: Token) -> int:
     return token.map[0] if token.map else 0
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    parser = (
-        MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"]).disable("lheading")
-    )
-    parser.block.ruler.at("reference", _reference, {"alt": []})
-    parser.inline.ruler.before("emphasis", "name", keep_name)
-    return parser
-
-
-def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Show the text of a footnote, which markdown-it would take for a link definition."""
-    from markdown_it.rules_block import reference
-
-    place = state.bMarks[start] + state.tShift[start]
-    return not state.src.startswith("[^", place) and reference(state, start, end, silent)

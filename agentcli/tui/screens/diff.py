@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from textual.app import ComposeResult
 
 from agentcli.commands.diff import CUT, NOTHING, Changes, format_heading
+from agentcli.history.export.code_tokens import is_ready, language_of
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import MIN_WIDTH_BESIDE, SIDE_BY_SIDE_FROM, FileView, PageRows, page_rows
-from agentcli.tui.blocks.highlight import is_ready, language_of, warm
+from agentcli.tui.blocks.highlight import warm
 from agentcli.tui.blocks.rows import Runs, cut, cut_runs, size
 from agentcli.tui.screens.dialog import PAINTED
 from agentcli.tui.screens.page import Page

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
+from agentcli.history.export import code_tokens
+from agentcli.history.export.code_tokens import is_ready, language_name, language_of
 from agentcli.tui.blocks.base import Run
-from agentcli.tui.blocks.highlight import COMMON, Highlighter, highlight, is_ready, language_name, language_of, warm
+from agentcli.tui.blocks.highlight import COMMON, Highlighter, highlight, warm
 from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()
@@ -157,10 +159,10 @@ def test_a_file_name_gives_the_language(path: str, language: str) -> None:
 
 
 def test_every_language_of_the_table_has_a_lexer() -> None:
-    from agentcli.tui.blocks import highlight as languages
-    from agentcli.tui.blocks import highlight as module
 
-    missing = {name for name in languages._SUFFIXES.values() if name != "diff" and module._place(name) is None}
+    missing = {
+        name for name in code_tokens.SUFFIXES.values() if name != "diff" and code_tokens.find_lexer(name) is None
+    }
     assert missing == set()
 
 
@@ -174,7 +176,7 @@ def test_warming_up_loads_the_lexer() -> None:
 def test_importing_the_blocks_loads_neither_lexers_nor_the_parser() -> None:
     program = (
         "import sys; import agentcli.tui.blocks.answer as a; from agentcli.tui.model import AnswerItem;"
-        "from agentcli.tui.blocks.highlight import is_ready;"
+        "from agentcli.history.export.code_tokens import is_ready;"
         "assert not is_ready('python'); assert is_ready('diff');"
         "print([name for name in sys.modules if name.startswith(('pygments', 'markdown_it', 'linkify_it'))])"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tui.theme.themes import ActiveTheme, ThemeError, theme_folders
+from agentcli.config.themes import ThemeError, theme_folders
+from agentcli.tui.theme.themes import ActiveTheme
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 

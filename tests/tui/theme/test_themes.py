@@ -14,30 +14,29 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
-from agentcli.tui.theme.palette import (
+from agentcli.config.themes import Theme, ThemeError, load_theme, load_themes, theme_folders
+from agentcli.core.looks import (
     ASSUMED_DARK,
     ASSUMED_LIGHT,
+    BLACK,
     LOOKS,
     PAIRS,
     SYNTAX,
-    WITHOUT_COLOURS,
     Colour,
-    Palette,
+    Look,
     Rgb,
     Shades,
     contrast,
     parse_colour,
-    parse_look,
+    read_look,
 )
+from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette, rich_colour, style_of
 from agentcli.tui.theme.themes import (
-    Theme,
-    ThemeError,
     apply_theme,
     begin_with_theme,
     choose_theme,
-    load_theme,
-    load_themes,
-    theme_folders,
+    palette_of,
+    textual_theme,
     watch_themes,
 )
 
@@ -97,7 +96,7 @@ def test_text_stands_out_from_every_background_it_may_be_on(name: str) -> None:
 def test_text_on_a_background_of_its_own_is_readable_there(name: str) -> None:
     theme = load_theme(name, OURS)
     for ground in grounds(theme):
-        palette = theme.palette(background=ground)
+        palette = palette_of(theme, background=ground)
         for meaning in (*PAIRS, "surface", "code_block", "chip"):
             text, behind = rgb(getattr(palette, meaning))
             assert contrast(text, behind) >= 4.5, f"{meaning} {text} on {behind}"
@@ -110,7 +109,7 @@ def test_text_on_a_background_of_its_own_is_readable_there(name: str) -> None:
 @pytest.mark.parametrize("name", ["colour-blind-dark", "colour-blind-light"])
 def test_additions_and_removals_differ_for_red_green_colour_blindness(name: str) -> None:
     """Without red and green as separate signals, blue against the rest is what is left."""
-    palette = load_theme(name, OURS).palette()
+    palette = palette_of(load_theme(name, OURS))
     for one, other in (("added", "removed"), ("added_word", "removed_word")):
         (_text, added), (_other_text, removed) = rgb(getattr(palette, one)), rgb(getattr(palette, other))
         assert added[2] - removed[2] >= 25
@@ -123,11 +122,11 @@ def test_additions_and_removals_differ_for_red_green_colour_blindness(name: str)
 @pytest.mark.parametrize("name", ["ansi", "ansi-light"])
 def test_the_ansi_themes_use_nothing_but_the_colours_of_the_terminal(name: str) -> None:
     theme = load_theme(name, OURS)
-    palette = theme.palette()
+    palette = palette_of(theme)
     styles = [getattr(palette, meaning) for meaning in (*LOOKS, *PAIRS)] + list(palette.syntax.values())
     colours = [colour for style in styles for colour in (style.color, style.bgcolor) if colour]
     assert all(colour.is_default or colour.number < 16 for colour in colours)
-    assert not [value for value in theme.textual().variables.values() if value.startswith("#")]
+    assert not [value for value in textual_theme(theme).variables.values() if value.startswith("#")]
 
 
 def test_the_styles_are_all_those_that_blocks_know() -> None:
@@ -137,7 +136,7 @@ def test_the_styles_are_all_those_that_blocks_know() -> None:
 
 
 def test_without_colours_every_style_still_has_none() -> None:
-    palette = load_theme("dracula", OURS).palette(colours=False)
+    palette = palette_of(load_theme("dracula", OURS), colours=False)
     assert palette is WITHOUT_COLOURS
     assert not palette.colours
     styles = [getattr(palette, meaning) for meaning in (*LOOKS, *PAIRS)] + list(palette.syntax.values())
@@ -149,14 +148,14 @@ def test_without_colours_every_style_still_has_none() -> None:
 
 def test_a_light_theme_on_a_dark_terminal_brings_its_own_background() -> None:
     light = load_theme("light", OURS)
-    assert light.textual(background=(255, 255, 255)).background == "ansi_default"
-    assert light.textual(background=(20, 20, 20)).background == Colour(ASSUMED_LIGHT).css
-    assert load_theme("ansi", OURS).textual(background=(255, 255, 255)).background == "ansi_default"
+    assert textual_theme(light, background=(255, 255, 255)).background == "ansi_default"
+    assert textual_theme(light, background=(20, 20, 20)).background == Colour(ASSUMED_LIGHT).css
+    assert textual_theme(load_theme("ansi", OURS), background=(255, 255, 255)).background == "ansi_default"
 
 
 def test_shades_follow_the_reported_background() -> None:
     dark = load_theme("dark", OURS)
-    on_black, on_blue = (dark.palette(background=ground).code_block for ground in ((0, 0, 0), (0, 0, 60)))
+    on_black, on_blue = (palette_of(dark, background=ground).code_block for ground in ((0, 0, 0), (0, 0, 60)))
     assert rgb(on_blue)[1][2] > rgb(on_black)[1][2] + 40
 
 
@@ -176,7 +175,7 @@ def test_a_users_theme_may_extend_a_built_in_one_in_three_lines_and_replace_it(t
     assert theme.name == "mine"
     assert theme.colours["accent"] == Colour((255, 0, 0))
     assert theme.colours["background"] == load_theme("nord", OURS).colours["background"]
-    assert theme.palette().user == Style(italic=True, color=Colour((255, 0, 0)).rich)
+    assert palette_of(theme).user == Style(italic=True, color=rich_colour(Colour((255, 0, 0))))
     write(tmp_path, "dark", 'extends = "dark"\n[colors]\naccent = "#00ff00"\n')
     themes = load_themes((tmp_path, *OURS))
     assert themes["dark"].colours["accent"] == Colour((0, 255, 0)), "it replaces the one that it extends"
@@ -284,12 +283,15 @@ def test_auto_follows_the_terminal(setting: str, light: bool | None, environ: di
 
 def test_a_look_is_attributes_and_at_most_two_colours() -> None:
     colours = {"accent": Colour((1, 2, 3))}
-    assert parse_look("bold accent on ansi-red", colours) == Style.parse("bold #010203 on color(1)")
-    assert parse_look("plain", colours) == Style()
-    assert parse_look("on terminal", colours) == Style.parse("on default")
-    assert parse_look("accent accent", colours) == "'accent' is one colour too many"
-    assert parse_look("blink", colours) == "'blink' is neither a colour nor an attribute"
-    assert parse_look("on accent bold", colours) == "'bold' is neither a colour nor an attribute"
+    assert read_look("bold accent on ansi-red", colours) == Look(Colour((1, 2, 3)), Colour(ansi=1), ("bold",))
+    assert style_of(Shades(colours, BLACK, True).look("bold accent on ansi-red")) == Style.parse(
+        "bold #010203 on color(1)"
+    )
+    assert read_look("plain", colours) == Look()
+    assert style_of(Shades(colours, BLACK, True).look("on terminal")) == Style.parse("on default")
+    assert read_look("accent accent", colours) == "'accent' is one colour too many"
+    assert read_look("blink", colours) == "'blink' is neither a colour nor an attribute"
+    assert read_look("on accent bold", colours) == "'bold' is neither a colour nor an attribute"
     assert parse_colour("#FFaa00") == Colour((255, 170, 0))
 
 
@@ -310,7 +312,7 @@ class Host(App[None]):
 
     def __init__(self, theme: Theme, colours: bool = True) -> None:
         super().__init__(ansi_color=None if colours else True)
-        begin_with_theme(self, theme.textual(colours))
+        begin_with_theme(self, textual_theme(theme, colours))
 
     def compose(self) -> ComposeResult:
         yield Input("input")
@@ -359,7 +361,7 @@ def test_every_variable_of_textual_widgets_is_defined(name: str) -> None:
     """A missing one ends the app as soon as a rule names it. `ansi` themes lack some that the others get."""
     from textual.design import ColorSystem
 
-    variables = load_theme(name, OURS).textual().to_color_system().generate()
+    variables = textual_theme(load_theme(name, OURS)).to_color_system().generate()
     assert set(ColorSystem("#112233").generate()) <= set(variables)
 
 
@@ -372,7 +374,7 @@ async def test_another_theme_and_a_changed_one_of_the_same_name_are_painted(tmp_
 
     async with app.run_test(size=(60, 12)) as pilot:
         for name, background in backgrounds.items():
-            apply_theme(app, themes[name].textual())
+            apply_theme(app, textual_theme(themes[name]))
             await pilot.pause()
             last = app.screen._compositor.render_strips()[-1]
             assert {segment.style.bgcolor.name for segment in last if segment.style} == {background}  # type: ignore[union-attr]
@@ -396,9 +398,7 @@ async def test_a_change_in_the_users_folder_is_reported(tmp_path: Path, monkeypa
 def test_an_installed_package_can_provide_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = tmp_path / "agentcli" / "data" / "themes"
     shutil.copytree(OURS[0], installed)
-    monkeypatch.setattr(
-        "agentcli.tui.theme.themes.__file__", str(tmp_path / "agentcli" / "tui" / "theme" / "themes.py")
-    )
+    monkeypatch.setattr("agentcli.config.themes.__file__", str(tmp_path / "agentcli" / "config" / "themes.py"))
     assert theme_folders(None) == (installed,)
     assert theme_folders(tmp_path) == (tmp_path / "themes", installed)
     assert load_theme("dark", theme_folders(None)).dark

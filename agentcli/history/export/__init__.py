@@ -1,0 +1,1 @@
+"""Sessions as Markdown, JSON, one HTML file, or a bundle for a bug report."""
