@@ -124,6 +124,8 @@ class Session:
     pins: set[str] = field(default_factory=set)
     """Names (`context.compact.pin_name`) of the blocks that the user has pinned; changed in place."""
     resumed: Resumed = field(default_factory=Resumed)
+    recorded_settings: Json = field(default_factory=dict)
+    """Settings that a replay of the session needs, recorded with the first prompt; empty once that is done."""
     source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
     notices: tuple[ev.NoticeRaised, ...] = ()
@@ -308,6 +310,11 @@ class Session:
         """The state in which the loop of a submission begins."""
         self.log.take_in()
         return LoopState(self.log.messages, self.tool_context)
+
+    def note_settings(self) -> None:
+        if self.recorded_settings and self.log.messages:
+            self.store.note_input("settings", self.recorded_settings)
+            self.recorded_settings = {}
 
     def mentions(self) -> Mentions | None:
         """Attaches mentioned files; None without a tool that reads."""

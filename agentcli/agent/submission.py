@@ -285,11 +285,13 @@ class Submission:
             if session.permissions.mode is PermissionMode.DEFAULT and (offer := session.auto_mode_offer()):
                 await emit(ev.NoticeRaised(text=offer, code="auto-mode"))
         if self._work.command is None:
+            session.note_settings()
             await ask_about_budget(session, self._signal)
         self._delivery.looks_for_notices = True
 
     async def _prepare_prompt(self) -> ev.LoopEnded | None:
         """Expand the prompt and ask the hooks about it. Returns the end of a submission whose prompt is not sent."""
+        session = self._session
         ended: ev.LoopEnded | None = None
         if self._work.defined is not None:
             ended = await self._expand_definition(self._work.defined)
@@ -300,6 +302,7 @@ class Submission:
         await self._ask_hooks(self._prompt)
         if self._blocked is None:
             return None
+        session.store.note_input("prompt-hook", {"stop": self._blocked})
         return ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
 
     async def _expand_definition(self, defined: DefinedPrompt) -> ev.LoopEnded | None:

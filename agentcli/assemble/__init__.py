@@ -28,7 +28,7 @@ from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definitions_for
-from agentcli.assemble.environment import Environment
+from agentcli.assemble.environment import Environment, settings_to_record
 from agentcli.assemble.mcp import server_tool_limits, servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
@@ -117,6 +117,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             view=session.view,
             pins=set(session.pinned),
             resumed=resumed,
+            recorded_settings=settings_to_record(env),
             source="resume" if session.log else "clear" if options.after_clear else "startup",
             api_key_source=key_source,
             notices=tuple(env.notices),

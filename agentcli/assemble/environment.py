@@ -9,11 +9,13 @@ from pathlib import Path
 from agentcli.assemble.options import Options, flag_values
 from agentcli.config.files import SettingsDocument
 from agentcli.config.paths import Paths
+from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.files.access import real_path
+from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import folders_named
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import unique_project_key
@@ -82,6 +84,28 @@ class Environment:
 
     def warn(self, text: str, code: str) -> None:
         self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))
+
+
+_RECORDED = (
+    *("model", "smallModel", "fallbackModels", "effort", "thinking", "maxThinkingTokens", "fastMode", "advisorModel"),
+    *("maxOutputTokens", "contextWindow", "maxTurns", "maxBudgetUsd", "executor", "maxToolConcurrency", "systemPrompt"),
+    *("appendSystemPrompt", "memory", "instructionFiles", "autoCompact", "autoCompactThreshold", "reactiveCompact"),
+    *("context.budget", "context.snip", "context.microcompact", "context.collapse", "confirmCostAbove", "models"),
+)
+
+
+def settings_to_record(env: Environment) -> Json:
+    """What a replay needs to send the same requests: options, and the settings that differ from their defaults."""
+    options, settings = env.options, env.settings
+    chosen = {name: settings.get(name) for name in _RECORDED if settings.get(name) != BY_NAME[name].default}
+    given = {
+        "interactive": options.interactive,
+        "token_budget": options.token_budget,
+        "task_budget": options.task_budget,
+        "json_schema": options.json_schema,
+        "raw_events": options.raw_events,
+    }
+    return {"settings": chosen, **{name: value for name, value in given.items() if value}}
 
 
 def memory_folder(state_dir: Path, cwd: Path) -> Path:

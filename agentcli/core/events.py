@@ -193,6 +193,8 @@ class UsageReported(Event, recorded="state", line=False, stream_json=False, befo
     """Of a turn: why the loop sent the request, as in `LoopContinued`; "" for the first of a submission."""
     request: str = ""
     """Of a turn: digest of the request, by which a replay tells whether it would send the same."""
+    pauses: list[list[int]] = field(default_factory=list)
+    """Of a turn: long pauses in the stream of its reply, as `[milliseconds since the request, their length]`."""
 
 
 @frozen(kw_only=True)

@@ -34,6 +34,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     request-front    digests of the request prefix from here on, for the prompt cache (`front`)
     model-choice     model and parameters chosen since the last request (`front`, as above, without digests)
     mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
+    input            what the loop got from outside and no other line has, for replays (`kind`; see `Store.note_input`)
     gap              records were lost here (full disk)
     custom-title     the session's name
 
@@ -141,6 +142,11 @@ class Store:
     def note_call(self, call_id: str, state: CallState, behavior: str = "") -> None:
         """Store that a call asks the user or got an answer (`behavior`), or that one begins which may change
         something."""
+
+    def note_input(self, kind: str, fields: Json) -> None:
+        """Store what the loop got from outside and no other record has, for replays: the end of a request without a
+        message (`finished`, `broken`, `failed`), what hooks answered (`stop-hook`, `prompt-hook`, `call-stop`), an
+        `answer` that belongs to no call, and the `settings`."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that are waiting for its first message."""

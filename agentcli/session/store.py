@@ -31,6 +31,7 @@ from agentcli.core.messages import (
     message_to_dict,
 )
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.secret_text import redact_values
 from agentcli.session.base import (
     FORMAT,
     CallState,
@@ -196,6 +197,10 @@ class SessionStore(Store):
     def note_call(self, call_id: str, state: CallState, behavior: str = "") -> None:
         answer = {"behavior": behavior} if behavior else {}
         self._write("call", {"toolUseId": call_id, "state": state, **answer})
+
+    def note_input(self, kind: str, fields: Json) -> None:
+        if self._opening != "session":
+            self._write("input", {"kind": kind, **redact_values(fields)})
 
     def write_waiting(self) -> None:
         if self._opening == "resume" and self._early:

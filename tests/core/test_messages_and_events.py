@@ -112,6 +112,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "list[str]": st.lists(words, max_size=2),
     "list[int]": st.lists(st.integers(0, 9), max_size=2),
     "list[Json]": st.lists(objects, max_size=2),
+    "list[list[int]]": st.lists(st.lists(st.integers(0, 9), max_size=2), max_size=2),
     "str | None": st.none() | words,
     "int | None": st.none() | st.integers(0, 9),
     "float | None": st.none() | st.floats(0, 9),

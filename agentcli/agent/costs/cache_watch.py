@@ -496,18 +496,20 @@ class RequestDigests:
     def __init__(self) -> None:
         self._fingerprints = Fingerprints()
         self._last: AppendOnly[Json] = AppendOnly()
-        self._chain: list[str] = []
-        """For each message of the last request, the digest of it and all before it."""
+        self._chain = bytearray()
+        """For each message of the last request, the digest of it and all before it: one object, however many."""
 
     def digest(self, request: Request) -> str:
+        """`front-messages`: digests of what is in front of the messages, and of the messages."""
         messages = request.append_only
-        del self._chain[self._last.count_shared(messages) :]
+        known = self._last.count_shared(messages)
+        del self._chain[known * _DIGEST_BYTES :]
         self._last = messages
-        for message in messages[len(self._chain) :]:
-            self._chain.append(_digest([*self._chain[-1:], message]))
+        for message in messages[known:]:
+            self._chain += bytes.fromhex(_digest([self._chain[-_DIGEST_BYTES:].hex(), message]))
         front = self._fingerprints.front(request, request.model, "").to_dict()
         rest = [request.max_tokens, request.deferred_tools, request.forbid_tools, request.task_budget_remaining]
-        return _digest([front, rest, *self._chain[-1:]])
+        return f"{_digest([front, rest])}-{self._chain[-_DIGEST_BYTES:].hex()}"
 
 
 def find_change_since_closed(before: Front, now: Front) -> tuple[str, str] | None:

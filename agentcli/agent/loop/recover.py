@@ -3,14 +3,14 @@ terminal."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, LoopVerdict, Repetition, TurnOutcome
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
-from agentcli.agent.ports import Priority, QueuedPrompt, UserQuestion, ask_hooks, hook_message
+from agentcli.agent.ports import HookVerdict, Priority, QueuedPrompt, UserQuestion, ask_hooks, hook_message
 from agentcli.agent.session import Session
 from agentcli.context.compact import find_pinned
 from agentcli.core import events as ev
@@ -42,6 +42,8 @@ async def find_fact(
             try:
                 answer = await ask_hooks(session.hooks, lambda hooks: hooks.before_stop(state), signal, session.emit)
                 outcome = replace(outcome, stop_hooks=answer)
+                if (recorded := asdict(answer)) != asdict(HookVerdict()):
+                    session.store.note_input("stop-hook", recorded)
             except Aborted as abort:
                 outcome = replace(outcome, aborted=abort.reason)
         case "queued_prompts":
@@ -86,6 +88,7 @@ async def _ask_about_loop(session: Session, found: Repetition, signal: AbortSign
     answer = await UserQuestion(question, session.questions, signal).ask(session.emit)
     if answer is None:
         return None
+    session.store.note_input("answer", {name: value for name, value in asdict(answer).items() if value})
     # A refusal with a message means to stop this and do something else, so the model continues.
     if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
         return LoopVerdict("continue", answer.message.strip())

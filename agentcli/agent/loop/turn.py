@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import asdict, field
 
 from agentcli.agent.loop.decide import MIN_WAIT_SECONDS, SECONDS, TurnOutcome
 from agentcli.agent.ports import EmitEvent, hook_message
@@ -40,6 +40,10 @@ from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.providers.body import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
+
+PAUSE_SECONDS = 1.0
+"""A pause between two pieces of a block from which on it is recorded."""
+MAX_PAUSES = 8
 
 
 @frozen
@@ -90,6 +94,9 @@ class Turn:
         """Id of the reply whose beginning the consumer got, and not its end."""
         self._began = session.clock.monotonic()
         self._first_ms = 0
+        self._heard = self._began
+        """When the last item of the stream came."""
+        self._pauses: list[list[int]] = []
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._tool_seconds = 0.0
         """Duration of the longest call."""
@@ -153,6 +160,7 @@ class Turn:
                 for event in self._tool_event(*item):
                     await self._emit(event)
             elif isinstance(item, model.Delta):
+                self._note_pause()
                 await self._emit(self._delta(item))
             elif isinstance(item, _Wake):
                 continue
@@ -190,6 +198,13 @@ class Turn:
 
     # ------------------------------------------------------------------------------------------------ model events
 
+    def _note_pause(self) -> None:
+        now = self._session.clock.monotonic()
+        if now - self._heard >= PAUSE_SECONDS and len(self._pauses) < MAX_PAUSES:
+            began = max(self._heard, self._began)
+            self._pauses.append([int((began - self._began) * 1000), int((now - began) * 1000)])
+        self._heard = now
+
     def _delta(self, delta: model.Delta) -> ev.Event:
         assert self._reply is not None
         message_id = self._reply.message_id
@@ -208,7 +223,7 @@ class Turn:
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()
-                self._reply.opened[index] = now = self._session.clock.monotonic()
+                self._reply.opened[index] = self._heard = now = self._session.clock.monotonic()
                 self._first_ms = self._first_ms or max(1, int((now - self._began) * 1000))
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
@@ -217,6 +232,8 @@ class Turn:
                     yield ev.NoticeRaised(text=text, code="advisor")
             case model.Failed(failure, usage, name):
                 is_aborted = failure.kind is model.FailureKind.ABORTED
+                if not is_aborted:
+                    self._note_end("failed", asdict(failure))
                 yield from self._usage(name, usage, self._estimate_unreported(usage) if is_aborted else 0)
                 if not is_aborted:
                     self.outcome = replace(self.outcome, failure=failure)
@@ -267,6 +284,7 @@ class Turn:
         cut = reply.held.pop() if reply.held and finished.stop_reason == "max_tokens" else None
         overrun = finished.stop_reason == "max_tokens" and (cut is not None or not reply.tool_uses)
         if overrun and self._plan.may_escalate and not self._executor.has_unsafe_work:
+            self._note_end("finished", {"stop_reason": finished.stop_reason})
             self.outcome = replace(
                 self.outcome,
                 stop_reason=finished.stop_reason,
@@ -278,6 +296,8 @@ class Turn:
             del reply.blocks[cut[0]]
         self._release_held()
         self._classify(reply, finished, overrun)
+        if finished.stop_details or reply.says_nothing:
+            self._note_end("finished", {"stop_reason": finished.stop_reason, "details": finished.stop_details})
         if reply.says_nothing:
             return [*events, *await self._void("the reply was empty")]
         self._whole = True
@@ -298,7 +318,13 @@ class Turn:
             empty=reply.says_nothing and reason not in ("refusal", "max_tokens", "model_context_window_exceeded"),
         )
 
+    def _note_end(self, kind: str, fields: Json) -> None:
+        """Record the end of a request that no message shows."""
+        digest = self._session.digests.digest(self._plan.request)
+        self._session.store.note_input(kind, {"request": digest, **{name: v for name, v in fields.items() if v}})
+
     async def _broken(self, broken: model.Broken) -> list[ev.Event]:
+        self._note_end("broken", asdict(broken.failure))
         events = list(self._usage(broken.model, broken.usage))
         if self._reply is None or not self._executor.has_unsafe_work:
             events += await self._void(broken.failure.message)
@@ -364,11 +390,12 @@ class Turn:
                 duration_ms=elapsed,
                 first_ms=self._first_ms,
                 transition=self._plan.transition,
+                pauses=self._pauses,
                 request=self._session.digests.digest(self._plan.request),
             )
             yield from list_consulted(name, usage, self._session.price)
-        self._began = self._session.clock.monotonic()
-        self._first_ms = 0
+        self._began = self._heard = self._session.clock.monotonic()
+        self._first_ms, self._pauses = 0, []
 
     # ------------------------------------------------------------------------------------------------- tool events
 

@@ -177,6 +177,9 @@ class _Call:
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result
             text = f"{call.name} failed unexpectedly: {type(error).__name__}: {error}"
             result = await self._after_refusal(fail_call(call, text))
+        if result.hook_stop is not None:
+            stop = {"call": call.id, "stop": result.hook_stop, "by": result.stopped_by}
+            self._session.store.note_input("call-stop", stop)
         answer = approved.answer if approved is not None else None
         if approved is not None and answer is not None and not answer.accepted_hunks:
             said = user_words(f"`{approved.title}`", answer.message, approved=True)

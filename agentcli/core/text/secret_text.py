@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Any
 
 _NAME = r"""(?xi)
     token | secret | passw | passphrase | credential | cookie | oauth | bearer | extraheader
@@ -70,6 +71,17 @@ def holds_secret(value: str) -> bool:
 def without_secrets(text: str) -> str:
     """The text without tokens, keys and authorisation headers of known formats, and without passwords in URLs."""
     return _compiled(_URL_USER).sub(r"\1…@", _compiled(_VALUE).sub("…", text))
+
+
+def redact_values(value: Any) -> Any:
+    """A JSON value without secrets in its texts, as far as `without_secrets` finds them."""
+    if isinstance(value, dict):
+        return {name: redact_values(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_values(each) for each in value]
+    if isinstance(value, str) and ("://" in value or holds_secret(value)):
+        return without_secrets(value)
+    return value
 
 
 def assigns_secret(value: str) -> bool:
