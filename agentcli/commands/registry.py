@@ -210,6 +210,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("login", "Connect a model: an API key or a server on this machine", module="session", local=ALWAYS),
     Command("logout", "Remove the stored API key", module="session", local=ALWAYS),
     Command("resume", "Continue an earlier session", "[search]", module="session", aliases=("sessions",), local=ALWAYS),
+    Command(
+        "tree",
+        "Show all branches of this session and switch between them",
+        "[name|number]",
+        module="tree",
+        local=ALWAYS,
+    ),
+    Command("branch", "Name the branch that continues here", "[name]", module="tree"),
     Command("clear", "Start a new session with an empty context", module="session", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", module="session", aliases=("quit",), local=ALWAYS),
 )

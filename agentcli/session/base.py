@@ -37,6 +37,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     input            what the loop got from outside and no other line has, for replays (`kind`; see `Store.note_input`)
     gap              records were lost here (full disk)
     custom-title     the session's name
+    branch-name      the name (`name`) of the current branch, or of one that a rewind has left (`branch`, as above)
 
 Lines of other types come from other programs: they stay in the file and are ignored.
 """
@@ -162,6 +163,9 @@ class Store:
         """The argument for `--resume`: the session's name if it is unique, else its id. Blocking: with a name it reads
         the beginning and the end of every session of the folder."""
         return self.session_id
+
+    def begin_branch(self, name: str, *, leaves: bool) -> None:
+        """Name the branch that continues here. `leaves`: the branch so far has another name and ends here."""
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
         """Store the system context and the output style, which a resumed session must reuse byte for byte, and the

@@ -238,6 +238,11 @@ class SessionStore(Store):
         if self._opening != "session":
             self._write("custom-title", {"customTitle": title})
 
+    def begin_branch(self, name: str, *, leaves: bool) -> None:
+        if leaves:
+            self._write("rewind", {})
+        self._write("branch-name", {"name": name})
+
     def resume_name(self) -> str:
         # A name that begins with a dash would be taken for a flag.
         if not self._title or self._title.startswith("-") or plain_line(self._title) != self._title:

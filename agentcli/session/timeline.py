@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.core import events as ev
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import (
     Block,
     Json,
@@ -136,6 +136,8 @@ class Leaf:
     prompts: tuple[str, ...]
     """Ids of all prompts on it, from the first one."""
     left_at: str = ""
+    name: str = ""
+    """Name given by the user; "" if none. Untrusted text."""
 
 
 @slotted
@@ -145,11 +147,13 @@ class Timeline:
     cwd: str = ""
     title: str = ""
     began: str = ""
+    forked_from: str = ""
+    """Id of the session of which this one is a copy; "" if none."""
     prompts: dict[str, PromptStep] = field(default_factory=dict)
     """All prompts of all branches by id, in the order in which they were sent."""
     leaves: list[Leaf] = field(default_factory=list)
-    """The ends of all branches, the current one last. A branch that only repeats the beginning of another one is left
-    out."""
+    """The ends of all branches, the current one last. A branch without a name of its own that only repeats
+    the beginning of another one is left out."""
 
     @property
     def current(self) -> list[PromptStep]:
@@ -176,6 +180,8 @@ class TimelineReader:
         self._timeline = timeline
         self._line: tuple[str, ...] = ()
         """Ids of the prompts on the current branch."""
+        self._name = ""
+        """Name of the current branch."""
         self._left: dict[str, Leaf] = {}
         self._calls: dict[str, CallStep] = {}
         """By id, the last call that has it."""
@@ -205,34 +211,47 @@ class TimelineReader:
         except (KeyError, TypeError, ValueError, AttributeError):
             # The loader counts lines of an invalid form.
             return
-        if self._prompt is not None and record["type"] not in ("resume", "rewind", "custom-title", "session"):
+        if self._prompt is not None and record["type"] not in (
+            "resume",
+            "rewind",
+            "branch-name",
+            "custom-title",
+            "session",
+        ):
             self._prompt.last_at = at
 
     def finish(self) -> Timeline:
         """The timeline so far. A reply that is still open stays open."""
-        leaves = [*self._left.values(), Leaf("", self._line)]
-        ends = {leaf.prompts: leaf for leaf in leaves}  # of equal ones the last
+        leaves = [*self._left.values(), Leaf("", self._line, name=self._name)]
         self._timeline.leaves = [
-            leaf
-            for leaf in ends.values()
-            if not leaf.branch or not any(_begins(leaf.prompts, other) for other in ends if other != leaf.prompts)
+            leaf for place, leaf in enumerate(leaves) if not leaf.branch or not _is_part(leaf, place, leaves)
         ]
         return self._timeline
 
     def _take_session(self, record: Json, at: str) -> None:
         self._timeline.cwd = self._timeline.cwd or str(record.get("cwd") or "")
         self._timeline.began = self._timeline.began or at
+        self._timeline.forked_from = self._timeline.forked_from or str(record.get("forkedFrom") or "")
 
     def _take_custom_title(self, record: Json, _at: str) -> None:
         self._timeline.title = str(record["customTitle"])
 
+    def _take_branch_name(self, record: Json, _at: str) -> None:
+        name, branch = str(record["name"]), str(record.get("branch", ""))
+        if not branch:
+            self._name = name
+        elif branch in self._left:
+            self._left[branch] = replace(self._left[branch], name=name)
+
     def _take_rewind(self, record: Json, at: str) -> None:
         uuid, before = str(record["uuid"]), str(record.get("before", ""))
         branch = str(record.get("branch", ""))
-        there = self._left[branch].prompts if branch in self._left else self._line
-        self._left[uuid] = Leaf(uuid, self._line, at)
+        here = self._left[uuid] = Leaf(uuid, self._line, at, self._name)
         self._cut_off(at)
-        self._line = there[: there.index(before)] if before in there else there
+        there = self._left.get(branch, here)
+        is_cut = before in there.prompts
+        self._line = there.prompts[: there.prompts.index(before)] if is_cut else there.prompts
+        self._name = "" if is_cut else there.name
 
     def _take_resume(self, _record: Json, at: str) -> None:
         self._cut_off(at)
@@ -403,6 +422,17 @@ def list_calls(prompts: Sequence[PromptStep]) -> Iterator[tuple[PromptStep, Call
     for prompt in prompts:
         for call in prompt.calls:
             yield prompt, call
+
+
+def _is_part(leaf: Leaf, place: int, leaves: Sequence[Leaf]) -> bool:
+    """Whether another branch repeats all of this one, which has no name of its own. Of equal ones the last counts."""
+    return any(
+        leaf.name in ("", other.name)
+        and _begins(leaf.prompts, other.prompts)
+        and (len(other.prompts) > len(leaf.prompts) or number > place)
+        for number, other in enumerate(leaves)
+        if other is not leaf
+    )
 
 
 def _begins(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:

@@ -57,7 +57,7 @@ async def test_file_commands_are_found_completed_and_in_the_menu(engine: Engine)
         assert getattr(find("REVIEW", engine), "usage", "") == "/review <file>"
         assert getattr(find("web:page", engine), "usage", "") == "/web:page [title]"
         assert find("review") is None
-        assert near("reveiw", engine) == ["review"]
+        assert near("reviw", engine) == ["review"]
         assert find_matching("wp", engine)[0].name == "web:page"
         assert ("review", "Review a file (project)") in completions("help", engine, NoFrontEnd())
 

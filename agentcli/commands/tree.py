@@ -1,0 +1,172 @@
+"""/tree and /branch: the branches of a session.
+
+/rewind goes back on the current branch; /tree shows all branches and switches between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.config.paths import Paths
+from agentcli.context.report import ChangePrice
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.history.tree import (
+    TreeRow,
+    build_tree,
+    left_prompts,
+    place_after,
+    place_before,
+    price_of_return,
+    read_copies,
+)
+from agentcli.session.find import find
+from agentcli.session.timeline import Timeline, read_timeline
+
+MAX_NAME = 60
+_MAX_QUOTED = 60
+
+
+@frozen
+class SessionTree:
+    timeline: Timeline
+    rows: Sequence[TreeRow]
+    now: str
+
+    def find_row(self, wanted: str) -> TreeRow | None:
+        """The row with this number, from 1, or of the branch with this name."""
+        if wanted.isdecimal() and 0 < int(wanted) <= len(self.rows):
+            return self.rows[int(wanted) - 1]
+        folded = wanted.casefold()
+        return next((row for row in reversed(self.rows) if folded in row.name.casefold().split(", ")), None)
+
+
+async def read_tree(engine: Engine) -> SessionTree:
+    """The tree of the open session. Raises `UsageError`."""
+    path = engine.session.store.path
+    if path is None or not engine.message_count:
+        raise UsageError("This session has no prompt yet, or is not saved, so there is no tree to show.")
+
+    def read() -> SessionTree:
+        timeline = read_timeline(path)
+        state_dir = Paths.from_environ(engine.session.environ or os.environ).state_dir
+        known = find(state_dir, engine.root, timeline.forked_from) if state_dir and timeline.forked_from else []
+        rows = build_tree(timeline, known[0].label if known else "", read_copies(path.parent, path.stem))
+        return SessionTree(timeline, rows, engine.session.clock.timestamp())
+
+    try:
+        return await in_thread(read)
+    except OSError as error:
+        raise UsageError(f"The session file cannot be read: {error.strerror}.") from error
+
+
+def price_at(engine: Engine, tree: SessionTree, prompt_id: str) -> ChangePrice:
+    """What continuing after a prompt bills again."""
+    price = engine.session.settings.price_of(engine.profile, engine.model)
+    return price_of_return(tree.timeline, prompt_id, engine.model, price, tree.now)
+
+
+def text_of(tree: SessionTree) -> str:
+    """The whole tree as plain text, with the numbers for `/tree NUMBER`. Safe to show."""
+    width = len(str(len(tree.rows)))
+    lines = []
+    for number, row in enumerate(tree.rows, 1):
+        lines.append(f"{number:>{width}}  {row.title}")
+        if facts := row.facts(tree.now):
+            lines.append(f"{'':{width}}  {row.indent}{facts}")
+    return "\n".join(lines)
+
+
+async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """Draws every prompt of every branch with what it changed and cost. Pick one to continue after it, or to edit it
+    and send it again. What is left stays a branch, so you can always switch back. /rewind goes back on the current
+    branch only.
+
+    /tree        show the tree and pick a prompt
+    /tree regex  switch to the branch with this name
+    /tree 3      go to the prompt with this number
+    """
+    if engine is None:
+        raise UsageError("The session is still starting. Try again in a moment.")
+    tree = await read_tree(engine)
+    if arguments:
+        row = tree.find_row(arguments)
+        if row is None:
+            names = ", ".join(row.name for row in tree.rows if row.name)
+            known = f" Named branches: {names}." if names else ""
+            raise UsageError(f"No branch or number is {plain_line(arguments, 80)}.{known} /tree shows all.")
+    else:
+        number = await _pick(tree, front_end)
+        if number is None:
+            return None
+        row = tree.rows[int(number)]
+    return await go_to(engine, tree, row, front_end)
+
+
+async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
+    choices = [
+        Choice(str(place), f"{row.title}  {row.facts(tree.now)}".rstrip()) for place, row in enumerate(tree.rows)
+    ]
+    count = counted(len(tree.timeline.leaves), "branch", "branches")
+    return await front_end.choose(f"Prompts of this session, {count}", choices)
+
+
+async def go_to(engine: Engine, tree: SessionTree, row: TreeRow, front_end: FrontEnd) -> str | None:
+    """Continue at a row of the tree as the user chooses. Returns a sentence about it; None: the user closed the
+    question."""
+    if row.session:
+        await front_end.open_session(row.session)
+        return None
+    if engine.running:
+        raise UsageError("A prompt is still running. Stop it with Esc, then open /tree again.")
+    after, before = place_after(tree.timeline, row.prompt), place_before(tree.timeline, row.prompt)
+    step = tree.timeline.prompts.get(row.prompt)
+    name = f"“{plain_line(row.label, _MAX_QUOTED)}”"
+    choices = []
+    if after is not None:
+        note = price_at(engine, tree, row.prompt).text
+        choices.append(Choice("after", f"Continue after {name}" if step else "Start again", note))
+    if before is not None and step is not None:
+        note = price_at(engine, tree, step.parent).text
+        choices.append(Choice("edit", "Edit this prompt and send it again", note))
+    if not choices:
+        raise UsageError("The conversation is at this point already.")
+    picked = await front_end.choose(f"Go to {name}? Files stay as they are", choices)
+    rewind = {"after": after, "edit": before}.get(picked or "")
+    if rewind is None:
+        return None
+    left = len(left_prompts(tree.timeline, row.prompt if picked == "after" or step is None else step.parent))
+    await front_end.open_session(engine.session_id, rewind)
+    if picked == "edit" and step is not None:
+        front_end.prefill(plain_text(step.text))
+    stays = f" {counted(left, 'prompt')} stay as a branch: /tree returns to it." if left else ""
+    place = f"after {name}" if picked == "after" else f"before {name}"
+    return f"The conversation continues {place}. Files are as they were.{stays}"
+
+
+async def run_branch(engine: Engine, arguments: str) -> str:
+    """Names the branch from here on, so that /tree shows and finds it by name. A branch that has a name already stays
+    as it is, and a new one begins here.
+
+    /branch        begin a branch with a generated name
+    /branch regex  begin a branch called regex
+    """
+    tree = await read_tree(engine)
+    leaf, name = tree.timeline.leaves[-1], plain_line(arguments)
+    if len(name) > MAX_NAME:
+        raise UsageError(f"A name has at most {MAX_NAME} characters.")
+    taken = {one.name.casefold() for one in tree.timeline.leaves if one.name}
+    if not name:
+        name = next(text for number in range(1, len(taken) + 2) if (text := f"branch-{number}") not in taken)
+    if name.isdecimal() or name.casefold() in taken:
+        problem = "is a number" if name.isdecimal() else "is the name of a branch already"
+        raise UsageError(f"{name} {problem}. Choose another name.")
+    await asyncio.to_thread(engine.session.store.begin_branch, name, leaves=bool(leaf.name))
+    return f"The branch from here on is called {name}. /tree {name} returns to it."

@@ -1,0 +1,200 @@
+"""The tree of a session: branches over several processes, their names, costs and changes, and what going back costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.assemble.options import another_session
+from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.commands.line import run_command
+from agentcli.commands.registry import find
+from agentcli.commands.tree import price_at, read_tree, text_of
+from agentcli.core.events import NoticeRaised
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.session.base import Rewind
+from tests.support.cacheserver import CacheServer
+from tests.support.fakes import collect, result_of
+from tests.support.scripts import call, reply
+
+pytestmark = pytest.mark.anyio
+
+
+class Desk(FrontEnd):
+    """A user who picks from lists; `open_session` opens the session in a new engine, as the front ends do."""
+
+    def __init__(self, folder: Path, url: str, **rest: Any) -> None:
+        self.folder = folder / "project"
+        self.folder.mkdir(exist_ok=True)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "ANTHROPIC_API_KEY": "sk-test"}
+        self._options = Options(
+            cwd=self.folder,
+            environ={**environ, "ANTHROPIC_BASE_URL": url},
+            interactive=True,
+            permission_mode=PermissionMode.BYPASS,
+            settings='{"sandbox": {"mode": "off"}}',
+            **rest,
+        )
+        self.engine = build_engine(self._options)
+        self.picks: list[str] = []
+        self.asked: list[tuple[str, list[Choice]]] = []
+        self.prefilled = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.engine.aclose()
+
+    async def options(self) -> Options:
+        return self._options
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        self.asked.append((title, list(choices)))
+        picked = self.picks.pop(0) if self.picks else None
+        return picked if any(choice.value == picked for choice in choices) else None
+
+    def prefill(self, text: str) -> None:
+        self.prefilled = text
+
+    async def open_session(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
+        await self.engine.aclose()
+        self.engine = build_engine(another_session(self._options, resume, rewind))
+
+    async def prompt(self, text: str) -> str:
+        return result_of(await collect(self.engine.submit(text))).text
+
+    async def command(self, line: str, *picks: str) -> str:
+        name, _blank, arguments = line.partition(" ")
+        self.picks = list(picks)
+        if name != "tree":
+            return result_of(await collect(run_command(self.engine, name, arguments))).text
+        command = find(name)
+        assert command is not None
+        events = await collect(command.load()(self.engine, arguments, self))
+        return "\n".join(event.text for event in events if isinstance(event, NoticeRaised))
+
+    async def drawn(self) -> str:
+        return text_of(await read_tree(self.engine))
+
+
+def write(name: str, text: str) -> Json:
+    return reply(call("Write", file_path=name, content=text))
+
+
+def rows(drawn: str) -> list[str]:
+    """The drawn lines without numbers and facts."""
+    return [line[3:] for line in drawn.splitlines() if line[:3].strip()]
+
+
+async def texts_sent(engine: Engine) -> list[str]:
+    return [message.text for message in await engine.all_messages() if message.origin.value == "prompt"]
+
+
+async def test_branches_are_drawn_named_and_switched_between(tmp_path: Path) -> None:
+    script = ["One.", write("a.txt", "1\n2\n"), "Two.", "By hand.", "Back again."]
+    async with CacheServer(*script) as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        assert "regex" in await desk.command("branch regex")
+        await desk.prompt("With a regex")
+        said = await desk.command("tree 1", "after")
+        assert "1 prompt stay as a branch" in said.replace("prompts", "prompt")
+        assert await texts_sent(desk.engine) == ["First"]
+        await desk.command("branch by hand")
+        await desk.prompt("By hand instead")
+        assert rows(await desk.drawn()) == [
+            "● First",
+            "├─○ With a regex  [regex]",
+            "● By hand instead  [by hand]  ← you are here",
+        ]
+        facts = (await desk.drawn()).splitlines()[3]
+        assert "1 file +2 −0" in facts
+        # Back by name; the other branch stays, and nothing that was sent is sent differently.
+        await desk.command("tree regex", "after")
+        assert await texts_sent(desk.engine) == ["First", "With a regex"]
+        await desk.prompt("Go on")
+        drawn = rows(await desk.drawn())
+        assert drawn[1] == "├─○ By hand instead  [by hand]"
+        assert drawn[-1] == "● Go on  [regex]  ← you are here"
+        assert desk.engine.session_id == (await read_tree(desk.engine)).timeline.session_id
+
+
+async def test_a_branch_reads_the_shared_beginning_from_the_cache(tmp_path: Path) -> None:
+    long = "word " * 3_000
+    async with CacheServer(long, "Two.", "Three.", "Four.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Second")
+        before = price_at(desk.engine, await read_tree(desk.engine), (await read_tree(desk.engine)).rows[0].prompt)
+        await desk.command("tree 1", "after")
+        await desk.prompt("Second, differently")
+        await desk.command("tree 2", "after")
+        await desk.prompt("Go on there")
+        first, second, branched, returned = server.cache.readings
+        assert second.read == first.prompt
+        # The whole request of the first prompt was cached, and is read again from both sides.
+        assert branched.read == first.prompt
+        assert returned.read == second.prompt
+        # What was shown as the price before is what was billed: the answer that had not been cached yet, and no more.
+        assert abs(before.tokens - (branched.written - 20)) < 120
+        assert any("re-bills" in choice.detail for _title, choices in desk.asked for choice in choices)
+
+
+async def test_the_price_of_going_back_to_a_cold_cache_is_all_of_it(tmp_path: Path) -> None:
+    async with CacheServer("word " * 3_000, "Two.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Second")
+        tree = await read_tree(desk.engine)
+        warm = price_at(desk.engine, tree, tree.rows[0].prompt)
+        from agentcli.core.frozen import replace
+
+        cold = price_at(desk.engine, replace(tree, now="2199-01-01T00:00:00.000Z"), tree.rows[0].prompt)
+    assert cold.tokens > warm.tokens + 3_000
+    assert cold.usd is not None
+    assert warm.usd is not None
+    assert cold.usd > warm.usd > 0
+
+
+async def test_editing_a_prompt_goes_before_it_and_keeps_its_text(tmp_path: Path) -> None:
+    async with CacheServer("One.", "Two.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Second \x1b[31mred")
+        await desk.command("tree 2", "edit")
+        assert desk.prefilled.startswith("Second ")
+        assert "\x1b" not in desk.prefilled
+        assert await texts_sent(desk.engine) == ["First"]
+        assert rows(await desk.drawn()) == ["● First  ← you are here", "○ Second red"]
+
+
+async def test_sessions_that_were_copied_are_shown_with_each_other(tmp_path: Path) -> None:
+    async with CacheServer("One.", "Two.", "Three.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        desk.engine.session.store.set_title("the parser")
+        async with Desk(tmp_path, server.url, resume=desk.engine.session_id, fork_session=True, name="a copy") as copy:
+            await copy.prompt("Second, in the copy")
+            assert rows(await copy.drawn())[0] == "◇ copied from the session the parser"
+        await desk.prompt("Second")
+        assert rows(await desk.drawn()) == [
+            "● First",
+            "├─◇ copied to the session a copy",
+            "● Second  ← you are here",
+        ]
+        await desk.command("tree 2")
+        assert desk.engine.title == "a copy"
+
+
+async def test_mistakes_are_explained(tmp_path: Path) -> None:
+    async with CacheServer("One.") as server, Desk(tmp_path, server.url) as desk:
+        assert "no prompt yet" in await desk.command("tree")
+        await desk.prompt("First")
+        assert "No branch or number is nope" in await desk.command("tree nope")
+        assert "at this point already" in await desk.command("tree 1") or desk.asked
+        await desk.command("branch one")
+        events = await collect(run_command(desk.engine, "branch", "One"))
+        assert any("is the name of a branch already" in getattr(event, "text", "") for event in events)
