@@ -18,6 +18,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
 from agentcli.history.tree import (
     TreeRow,
     build_tree,
@@ -28,7 +29,7 @@ from agentcli.history.tree import (
     read_copies,
 )
 from agentcli.session.find import find
-from agentcli.session.timeline import Timeline, read_timeline
+from agentcli.session.timeline import PromptStep, Timeline, read_timeline
 
 MAX_NAME = 60
 _MAX_QUOTED = 60
@@ -102,12 +103,11 @@ async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -
             names = ", ".join(row.name for row in tree.rows if row.name)
             known = f" Named branches: {names}." if names else ""
             raise UsageError(f"No branch or number is {plain_line(arguments, 80)}.{known} /tree shows all.")
-    else:
-        number = await _pick(tree, front_end)
-        if number is None:
-            return None
-        row = tree.rows[int(number)]
-    return await go_to(engine, tree, row, front_end)
+        return await go_to(engine, tree, row, front_end)
+    if front_end.has_pages:
+        return await _open_page(engine, tree, front_end)
+    number = await _pick(tree, front_end)
+    return None if number is None else await go_to(engine, tree, tree.rows[int(number)], front_end)
 
 
 async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
@@ -118,9 +118,67 @@ async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
     return await front_end.choose(f"Prompts of this session, {count}", choices)
 
 
-async def go_to(engine: Engine, tree: SessionTree, row: TreeRow, front_end: FrontEnd) -> str | None:
-    """Continue at a row of the tree as the user chooses. Returns a sentence about it; None: the user closed the
-    question."""
+async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> str | None:
+    """Show the tree as a page with the prompts of all branches; its keys go to one of them."""
+
+    def can_edit(step: Step) -> bool:
+        return bool(step.value.prompt)
+
+    def about(step: Step) -> list[StepText]:
+        return _describe(tree, step.value, price_at(engine, tree, step.value.prompt))
+
+    def changes(step: Step) -> list[StepText]:
+        return _show_changes(tree.timeline.prompts.get(step.value.prompt))
+
+    here = next((place for place, row in enumerate(tree.rows) if row.is_here), len(tree.rows) - 1)
+    count = counted(len(tree.timeline.leaves), "branch", "branches")
+    page = StepList(
+        f"Tree of this session · {count}",
+        lambda: [_step(place, row, tree.now) for place, row in enumerate(tree.rows)],
+        [StepTab("Prompt", about), StepTab("Changes", changes)],
+        [StepAction("enter", "continue here"), StepAction("e", "edit", applies=can_edit)],
+        start=str(here),
+    )
+    choice: StepChoice | None = await front_end.page("steps", page)
+    if choice is None:
+        return None
+    return await go_to(engine, tree, choice.step.value, front_end, "edit" if choice.key == "e" else "after")
+
+
+def _step(place: int, row: TreeRow, now: str) -> Step:
+    prefix, _space, label = row.title.partition(f"{row.stem[-1]} ")
+    return Step(str(place), label, row.facts(now), prefix, row.stem[-1], value=row)
+
+
+def _describe(tree: SessionTree, row: TreeRow, price: ChangePrice) -> list[StepText]:
+    if row.session:
+        return [StepText("Enter opens this session.", "muted")]
+    step = tree.timeline.prompts.get(row.prompt)
+    facts = [row.facts(tree.now), f"To continue here: {price.text}." if price.text else ""]
+    parts = [StepText("\n".join(fact for fact in facts if fact), "muted")]
+    if step is not None:
+        parts += [StepText(step.text), StepText("Answer", "heading"), StepText(step.answer or "(none)", "markdown")]
+    return parts
+
+
+def _show_changes(step: PromptStep | None) -> list[StepText]:
+    """What a prompt changed, call by call."""
+    parts: list[StepText] = []
+    for call in step.calls if step is not None else ():
+        if call.files:
+            parts.append(StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading"))
+            diff = str(call.end.display.get("diff", "")) if call.end is not None else ""
+            if diff:
+                path = call.input.get("file_path") or call.input.get("notebook_path") or ""
+                parts.append(StepText(f"--- {path}\n+++ {path}\n{diff}", "diff"))
+    return parts or [StepText("It changed no files.", "muted")]
+
+
+async def go_to(
+    engine: Engine, tree: SessionTree, row: TreeRow, front_end: FrontEnd, preferred: str = ""
+) -> str | None:
+    """Continue at a row of the tree as the user chooses: after it, or instead of it. Returns a sentence about it; None:
+    the user closed the question. `preferred`: the answer that was given already; its price is still confirmed."""
     if row.session:
         await front_end.open_session(row.session)
         return None
@@ -136,6 +194,7 @@ async def go_to(engine: Engine, tree: SessionTree, row: TreeRow, front_end: Fron
     if before is not None and step is not None:
         note = price_at(engine, tree, step.parent).text
         choices.append(Choice("edit", "Edit this prompt and send it again", note))
+    choices = [choice for choice in choices if preferred in ("", choice.value)]
     if not choices:
         raise UsageError("The conversation is at this point already.")
     picked = await front_end.choose(f"Go to {name}? Files stay as they are", choices)

@@ -27,7 +27,7 @@ HERE = "you are here"
 
 
 @frozen
-class Changes:
+class PromptTotals:
     """What prompts cost and changed."""
 
     prompts: int = 0
@@ -55,10 +55,10 @@ class TreeRow:
     is_here: bool
     """Whether the conversation continues after it."""
     at: str
-    changes: Changes
+    changes: PromptTotals
     name: str = ""
     """Name of the branch that ends here."""
-    branch: Changes | None = None
+    branch: PromptTotals | None = None
     """What the branch that ends here changed since it began; None if none ends here, or if it is the only one."""
     session: str = ""
     """Id of another session: the origin of this one, or a copy of it."""
@@ -94,7 +94,7 @@ class _Nodes:
     """Leaves by their last prompt."""
 
 
-def measure(prompts: Sequence[PromptStep]) -> Changes:
+def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
     """What these prompts cost and changed. A file that was edited twice counts once."""
     named: set[str] = set()
     others = added = removed = 0
@@ -110,7 +110,7 @@ def measure(prompts: Sequence[PromptStep]) -> Changes:
             added, removed = added + call.added, removed + call.removed
     tokens = usage.prompt_tokens + usage.output_tokens
     cost = sum(prompt.cost_usd for prompt in prompts)
-    return Changes(len(prompts), tokens, cost, len(named) + others, added, removed)
+    return PromptTotals(len(prompts), tokens, cost, len(named) + others, added, removed)
 
 
 def build_tree(
@@ -123,9 +123,11 @@ def build_tree(
     rows = list(_draw(nodes))
     if timeline.forked_from and origin:
         label = f"copied from the session {plain_line(origin, MAX_LABEL)}"
-        rows.insert(0, TreeRow("", "◇", label, False, False, timeline.began, Changes(), session=timeline.forked_from))
+        rows.insert(
+            0, TreeRow("", "◇", label, False, False, timeline.began, PromptTotals(), session=timeline.forked_from)
+        )
     if not here or len(nodes.children.get("", ())) > 1:
-        rows.insert(0, TreeRow("", "●", "start of the conversation", True, not here, timeline.began, Changes()))
+        rows.insert(0, TreeRow("", "●", "start of the conversation", True, not here, timeline.began, PromptTotals()))
     found = []
     for row in rows:
         step = timeline.prompts.get(row.prompt)
@@ -162,7 +164,7 @@ def _draw(nodes: _Nodes) -> Iterator[TreeRow]:
         is_current = prompt_id in current
         label = plain_line(step.text, MAX_LABEL) or "(no text)"
         yield TreeRow(
-            prompt_id, f"{prefix}{lead}{'●' if is_current else '○'}", label, is_current, False, step.at, Changes()
+            prompt_id, f"{prefix}{lead}{'●' if is_current else '○'}", label, is_current, False, step.at, PromptTotals()
         )
         inner = f"{prefix}│ "[: 2 * MAX_LEVELS] if lead else prefix
         children = _in_order(nodes.children.get(prompt_id, []), current)
@@ -199,7 +201,7 @@ def _copies_after(row: TreeRow, timeline: Timeline, copies: Mapping[str, tuple[s
         if row.at <= at < until or (place == 0 and at < row.at):
             stem = f"{row.stem[:-1]}├─◇" if row.stem[:-1] != "├─" else "│ ├─◇"
             label = f"copied to the session {plain_line(name, MAX_LABEL)}"
-            yield TreeRow("", stem, label, False, False, at, Changes(), session=session)
+            yield TreeRow("", stem, label, False, False, at, PromptTotals(), session=session)
 
 
 def read_copies(sessions: Path, session_id: str) -> dict[str, tuple[str, str]]:
