@@ -124,7 +124,8 @@ def _is_recent(boundary: Message | None, loaded: LoadedSession) -> bool:
     return any(message is boundary for message in loaded.messages[first:])
 
 
-def _view_of(loaded: LoadedSession) -> ContextView:
+def view_of(loaded: LoadedSession) -> ContextView:
+    """What requests show of a session, without its user contexts."""
     view = ContextView()
     for redaction in loaded.redactions:
         view.repair(redaction.repair, redaction.through)
@@ -190,10 +191,10 @@ class SessionBuilder:
                 state_calls=tuple(builtin_traits("keeps_state")),
                 rewind=options.rewind,
             )
-        view = _view_of(loaded)
+        view = view_of(loaded)
         if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):
             loaded = load_session(path, with_history=with_history)
-            view = _view_of(loaded)
+            view = view_of(loaded)
         if options.name:
             store.set_title(options.name)
         forked_from = path.stem if options.persist and options.fork_session else ""

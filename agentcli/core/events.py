@@ -195,6 +195,8 @@ class UsageReported(Event, recorded="state", line=False, stream_json=False, befo
     """Of a turn: digest of the request, by which a replay tells whether it would send the same."""
     pauses: list[list[int]] = field(default_factory=list)
     """Of a turn: long pauses in the stream of its reply, as `[milliseconds since the request, their length]`."""
+    max_tokens: int = 0
+    """Of a turn: output limit of the request, without the budget of enabled thinking."""
 
 
 @frozen(kw_only=True)

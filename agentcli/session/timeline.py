@@ -77,6 +77,7 @@ class RequestStep:
     transition: str
     request: str
     agent: str = ""
+    max_tokens: int = 0
     calls: list[CallStep] = field(default_factory=list)
     stop_reason: str = ""
     outcome: Literal["", "void", "cut off"] = ""
@@ -151,6 +152,8 @@ class Timeline:
     """Id of the session of which this one is a copy; "" if none."""
     prompts: dict[str, PromptStep] = field(default_factory=dict)
     """All prompts of all branches by id, in the order in which they were sent."""
+    agents: dict[str, ev.AgentStarted] = field(default_factory=dict)
+    """The starts of all sub-agents by id."""
     leaves: list[Leaf] = field(default_factory=list)
     """The ends of all branches, the current one last. A branch without a name of its own that only repeats
     the beginning of another one is left out."""
@@ -159,6 +162,11 @@ class Timeline:
     def current(self) -> list[PromptStep]:
         """The prompts of the current branch, in order."""
         return [self.prompts[id] for id in self.leaves[-1].prompts] if self.leaves else []
+
+    def requests(self) -> Iterator[RequestStep]:
+        """All requests of all branches, in the order in which they ended."""
+        for prompt in self.prompts.values():
+            yield from prompt.requests
 
     def find_leaf(self, prompt_id: str) -> Leaf | None:
         """A branch that has this prompt: the current one if it does, else the one that was left last."""
@@ -393,6 +401,7 @@ class TimelineReader:
             transition=event.transition,
             request=event.request,
             agent=event.agent,
+            max_tokens=event.max_tokens,
             position=self._position,
         )
         if is_turn:
@@ -413,6 +422,7 @@ class TimelineReader:
                 call.files, call.added, call.removed = event.files, event.added, event.removed
             case ev.AgentStarted() if (call := self._calls.get(event.tool_use_id)) is not None:
                 call.agents.append(event.agent)
+                self._timeline.agents[event.agent] = event
             case _ if not event.agent or isinstance(event, ev.AgentFinished):
                 prompt.events.append((at, event))
 

@@ -470,19 +470,20 @@ class Fingerprints:
     def front(self, request: Request, model: str, context: str) -> Front:
         """`model`: the one that answers the request; `context`: the user context at its beginning."""
         if self._tools[0] != request.tools:
-            digests = tuple((str(tool.get("name")), _digest(tool)) for tool in request.tools)
+            digests = tuple((str(tool.get("name")), digest_value(tool)) for tool in request.tools)
             self._tools = (request.tools, digests)
         if self._system[0] != request.system:
-            self._system = (request.system, tuple(map(_digest, request.system)))
+            self._system = (request.system, tuple(map(digest_value, request.system)))
         if self._context[0] != context:
-            self._context = (context, _digest(context) if context else "")
+            self._context = (context, digest_value(context) if context else "")
         thinking = request.thinking
         if thinking.mode != "enabled" and thinking.budget_tokens is not None:
             thinking = Thinking(thinking.mode)
         return Front(model, request.effort, thinking, self._tools[1], self._system[1], self._context[1], request.fast)
 
 
-def _digest(value: object) -> str:
+def digest_value(value: object) -> str:
+    """Digest of a tool's definition, a part of the system prompt, or another part of a request."""
     # Digest the text as sent: key order and number types matter for the cache.
     from hashlib import blake2b
 
@@ -506,10 +507,15 @@ class RequestDigests:
         del self._chain[known * _DIGEST_BYTES :]
         self._last = messages
         for message in messages[known:]:
-            self._chain += bytes.fromhex(_digest([self._chain[-_DIGEST_BYTES:].hex(), message]))
-        front = self._fingerprints.front(request, request.model, "").to_dict()
-        rest = [request.max_tokens, request.deferred_tools, request.forbid_tools, request.task_budget_remaining]
-        return f"{_digest([front, rest])}-{self._chain[-_DIGEST_BYTES:].hex()}"
+            self._chain += bytes.fromhex(digest_value([self._chain[-_DIGEST_BYTES:].hex(), message]))
+        front = self._fingerprints.front(request, request.model, "")
+        return f"{digest_front(front, request)}-{self._chain[-_DIGEST_BYTES:].hex()}"
+
+
+def digest_front(front: Front, request: Request) -> str:
+    """Digest of a request without its messages. `front`: with the requested model, without the user context."""
+    rest = [request.max_tokens, request.deferred_tools, request.forbid_tools, request.task_budget_remaining]
+    return digest_value([front.to_dict(), rest])
 
 
 def find_change_since_closed(before: Front, now: Front) -> tuple[str, str] | None:

@@ -392,6 +392,7 @@ class Turn:
                 transition=self._plan.transition,
                 pauses=self._pauses,
                 request=self._session.digests.digest(self._plan.request),
+                max_tokens=self._plan.request.max_tokens,
             )
             yield from list_consulted(name, usage, self._session.price)
         self._began = self._heard = self._session.clock.monotonic()

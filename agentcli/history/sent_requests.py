@@ -1,0 +1,257 @@
+"""Requests of a session, rebuilt from its file and proven by their recorded digests.
+
+The file has no request bodies. Messages are rebuilt as the loop does it, from the log with its edits and repairs. Of
+the system prompt and the tools the file has digests (`request-front`): `Texts` finds the texts that match them. A
+request is proven if the digest of all its parts is the recorded one; else it says what is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
+from operator import eq
+from pathlib import Path
+
+from agentcli.agent.costs.cache_watch import (
+    Front,
+    RequestDigests,
+    digest_front,
+    digest_value,
+    find_changed_message,
+    front_from,
+    list_front_changes,
+)
+from agentcli.assemble.sessions import view_of
+from agentcli.context.view import ContextView
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen, replace
+from agentcli.core.messages import Block, Json, Message
+from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.secret_text import redact_values, without_secrets
+from agentcli.providers.base import Request
+from agentcli.providers.body import build_body, collect_referenced_tools
+from agentcli.providers.catalog import Catalog
+from agentcli.session.base import NoHistory
+from agentcli.session.load import LoadedSession, RecordReader, read_records
+from agentcli.session.timeline import RequestStep, Timeline
+
+_NO_MODEL = Front(model="")
+
+
+@frozen
+class SentRequest:
+    request: Request
+    front: Front
+    doubts: tuple[str, ...] = ()
+    """Why it may differ from what was sent; empty if its digest is the recorded one."""
+
+    def body(self, catalog: Catalog) -> Json:
+        """The body for the Messages API, without secrets."""
+        body, _betas = build_body(self.request, catalog.get(self.request.model))
+        made: Json = redact_values(body)
+        return made
+
+
+@frozen
+class OpenedStep:
+    """A request with what is known of its answer and of the one before it."""
+
+    step: RequestStep
+    sent: SentRequest
+    before: SentRequest | None
+    response: tuple[Block, ...]
+    stop_reason: str = ""
+
+
+class Texts:
+    """Texts of system prompts and tools by their digests."""
+
+    def __init__(self, system: Iterable[str] = (), tools: Iterable[Json] = ()) -> None:
+        self._known: dict[str, str | Json] = {}
+        self.add(system, tools)
+
+    def add(self, system: Iterable[str], tools: Iterable[Json]) -> None:
+        self._known.update((digest_value(one), one) for one in system)
+        self._known.update((digest_value(one), one) for one in tools)
+
+    def system(self, digest: str) -> str | None:
+        found = self._known.get(digest)
+        return found if isinstance(found, str) else None
+
+    def tool(self, digest: str) -> Json | None:
+        found = self._known.get(digest)
+        return found if isinstance(found, dict) else None
+
+
+def open_step(timeline: Timeline, step: RequestStep, texts: Texts) -> OpenedStep:
+    """Rebuild a request and the one before it on its branch. Blocking. Raises `AgentError` if its file has nothing of
+    it, and `OSError`."""
+    if step.purpose != "turn":
+        raise AgentError(f"Requests for {step.purpose} are not recorded: they are no part of the conversation.")
+    turns = [one for one in timeline.requests() if one.purpose == "turn" and not one.agent]
+    place = next((number for number, one in enumerate(turns) if one.position == step.position), None)
+    if place is None:
+        raise AgentError("This request is not in the session file.")
+    wanted = {one.position for one in turns[max(0, place - 1) : place + 1]}
+    rebuilt, loaded = _rebuild(timeline.path, wanted, texts, turns)
+    before = rebuilt.get(turns[place - 1].position) if place else None
+    reply = next((one for one in loaded.messages if one.id == step.message_id), None)
+    content = reply.content if reply is not None else ()
+    return OpenedStep(step, rebuilt[step.position], before, content, step.stop_reason)
+
+
+def _rebuild(
+    path: Path, wanted: Collection[int], texts: Texts, turns: Sequence[RequestStep]
+) -> tuple[dict[int, SentRequest], LoadedSession]:
+    steps = {one.position: one for one in turns}
+    reader = RecordReader(LoadedSession(path, path.stem), NoHistory())
+    session, fronts = reader.session, [_NO_MODEL]
+    pending: dict[int, tuple[ContextView, tuple[Message, ...]]] = {}
+    found: dict[int, SentRequest] = {}
+
+    def complete() -> None:
+        for position, (view, log) in pending.items():
+            found[position] = _prove(steps[position], view, log, fronts, texts)
+        pending.clear()
+
+    for position, record in enumerate(read_records(path), 1):
+        if position in steps:
+            # The front of a request is recorded after its usage, if it is another one.
+            complete()
+            if len(found) == len(wanted):
+                break
+            if position in wanted:
+                pending[position] = (_view_of(session), tuple(session.messages))
+        reader.take(record)
+        texts.add(_system_of(record), session.server_tools if record.get("type") == "mcp-tools" else ())
+        if record.get("type") == "request-front" and (front := front_from(session.front)) is not None:
+            fronts.append(front)
+    complete()
+    for record in read_records(path):
+        reader.take(record)
+    reader.settle()
+    return found, session
+
+
+def _view_of(session: LoadedSession) -> ContextView:
+    view = view_of(session)
+    for boundary, (text, _sources) in session.user_contexts.items():
+        view.set_user_context(text, boundary)
+    return view
+
+
+def _system_of(record: Json) -> Iterator[str]:
+    if isinstance(text := record.get("systemContext"), str):
+        yield text
+
+
+def _prove(
+    step: RequestStep, view: ContextView, log: Sequence[Message], fronts: Sequence[Front], texts: Texts
+) -> SentRequest:
+    front = fronts[-1]
+    messages = view.wire(log)
+    doubts = []
+    if (names := list(collect_referenced_tools().of(messages))) and names != ["advisor"]:
+        doubts.append("the definitions of tools that ToolSearch loaded are not recorded")
+    recorded_front, _dash, recorded_messages = step.request.partition("-")
+    parts = Request(front.model, messages.to_tuple(), max_tokens=step.max_tokens)
+    # A fallback model that answered is in the front, while the request names the one that it was sent for.
+    models = dict.fromkeys((front.model, *(one.model for one in reversed(fronts) if one.model)))
+    asked = [replace(front, model=model, context="") for model in models]
+    model = next((one.model for one in asked if digest_front(one, parts) == recorded_front), None)
+    if not step.request:
+        doubts.append("no digest was recorded")
+    else:
+        if RequestDigests().digest(parts).partition("-")[2] != recorded_messages:
+            doubts.append("the messages differ from what was sent")
+        if model is None:
+            doubts.append("the model or its parameters differ from what was sent")
+    system = [texts.system(digest) for digest in front.system]
+    if None in system:
+        doubts.append("the text of the system prompt has changed since")
+    tools = {name: texts.tool(digest) for name, digest in front.tools}
+    if unknown := [plain_line(name, 60) for name, tool in tools.items() if tool is None]:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        doubts.append(f"the definitions of {', '.join(unknown[:3])}{more} have changed since")
+    request = Request(
+        model=model or front.model or step.model,
+        messages=messages.to_tuple(),
+        system=tuple(part or "[not known]" for part in system),
+        tools=tuple(tool or {"name": name, "description": "[not known]"} for name, tool in tools.items()),
+        max_tokens=step.max_tokens,
+        thinking=front.thinking,
+        effort=front.effort,
+        fast=front.fast,
+    )
+    return SentRequest(request, front, tuple(doubts))
+
+
+# ------------------------------------------------------------------------------------------------------------ display
+
+
+def describe_proof(sent: SentRequest, step: RequestStep) -> str:
+    if sent.doubts:
+        return f"Not proven: {'; '.join(sent.doubts)}."
+    return f"Proven: the digest of this request is the recorded one ({step.request})."
+
+
+def describe_parameters(sent: SentRequest) -> list[str]:
+    request = sent.request
+    budget = f" ({request.thinking.budget_tokens:,} tokens)" if request.thinking.budget_tokens else ""
+    characters = sum(map(len, request.system))
+    return [
+        (
+            f"model {request.model} · effort {request.effort or 'auto'} · thinking {request.thinking.mode}{budget}"
+            f"{' · fast mode' if request.fast else ''} · at most {request.max_tokens:,} tokens"
+        ),
+        (
+            f"system prompt of {counted(len(request.system), 'part')}, {characters:,} characters · "
+            f"{counted(len(request.tools), 'tool')} · {counted(len(request.messages), 'message')}"
+        ),
+    ]
+
+
+def describe_changes(opened: OpenedStep) -> list[str]:
+    """What differs from the request before."""
+    if opened.before is None:
+        return ["This is the first request of the conversation."]
+    before, now = opened.before, opened.sent
+    lines = [f"{block}: {why}" if why else block for block, why in list_front_changes(before.front, now.front)]
+    if before.request.max_tokens != now.request.max_tokens:
+        lines.append(f"the output limit: {before.request.max_tokens:,} → {now.request.max_tokens:,} tokens")
+    if changed := find_changed_message(before.request, now.request):
+        lines.append(changed)
+    lines = [f"changed: {line}" for line in lines]
+    new = len(now.request.messages) - count_same(opened)
+    return [*lines, f"{counted(new, 'new message')} after {count_same(opened):,} unchanged"]
+
+
+def count_same(opened: OpenedStep) -> int:
+    """How many messages the request begins with as the one before it."""
+    if opened.before is None:
+        return 0
+    return sum(takewhile(bool, map(eq, opened.before.request.messages, opened.sent.request.messages)))
+
+
+def show_message(message: Json) -> Iterator[tuple[str, str]]:
+    """The blocks of a message as heading and text, without secrets. The text may come from a model."""
+    for block in message["content"]:
+        yield show_block(block, message["role"])
+
+
+def show_block(block: Json, role: str) -> tuple[str, str]:
+    match block.get("type"):
+        case "text":
+            return role, without_secrets(str(block["text"]))
+        case "tool_use":
+            return f"call {block['name']}", json.dumps(redact_values(block["input"]), ensure_ascii=False, indent=2)
+        case "tool_result":
+            content = block.get("content")
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+            texts = [str(part.get("text", f"[{part.get('type')}]")) for part in parts]
+            return "result (error)" if block.get("is_error") else "result", without_secrets("\n".join(texts))
+        case "thinking":
+            return "thinking", without_secrets(str(block.get("thinking", "")))
+    return str(block.get("type")), ""
