@@ -80,6 +80,14 @@ class SandboxRules:
     """Whether the session is interactive, so that the user can approve."""
     upstream: Upstream | None = None
     """The proxy that this machine must use, for connections to allowed hosts."""
+    copies: Mapping[Path, Path] = field(default_factory=dict)
+    """By working directory, the folder that commands see and change in its place."""
+    kept: tuple[Path, ...] = ()
+    """Paths in those working directories that commands see as they are, read-only."""
+
+    def for_copies(self, copies: Mapping[Path, Path], kept: Iterable[Path]) -> SandboxRules:
+        """The same rules with copies in place of the working directories, which cannot be changed."""
+        return replace(self, working_dirs=tuple(copies), copies=copies, kept=tuple(kept), excluded_commands=())
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> SandboxRules:
         """The same rules applied to scratch folders."""

@@ -8,6 +8,7 @@ must end processes that a command leaves behind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.permission import ORDINARY, Grant
@@ -41,6 +42,10 @@ class SeatbeltLauncher(Launcher):
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox with scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
+
+    def for_copies(self, copies: Mapping[Path, Path]) -> SeatbeltLauncher:
+        """The same sandbox for commands that work in copies of the working directories, which they cannot change."""
+        return SeatbeltLauncher(replace(self._rules, working_dirs=tuple(copies.values())), self._temp_root)
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""

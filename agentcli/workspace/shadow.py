@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -299,6 +300,34 @@ class Shadow:
         except SnapshotError:
             return False
         return True
+
+    async def find_objects(self, names: Sequence[str], kind: str) -> list[str]:
+        """The id of each object, named by its id or as `TREE:path`; "" if it does not exist or is no blob or tree, as
+        `kind` says. No name has a line break."""
+        input = b"".join(os.fsencode(f"{name}\n") for name in names)
+        output = await self._run("cat-file", "--batch-check=%(objectname) %(objecttype)", input=input)
+        rows = [row.rpartition(b" ") for row in output.splitlines()]
+        return [oid.decode() if found == kind.encode() else "" for oid, _blank, found in rows]
+
+    async def check_out(self, tree: str, copy: Path, spared: Sequence[str] = ()) -> None:
+        """Make the folder `copy` contain exactly this tree, and what it has in `spared`. Writes only what differs, and
+        an index beside the folder."""
+        git = replace(self._git, work_tree=copy, folder=copy, index=copy.with_name(f"{copy.name}.index"))
+        await git.run("read-tree", "--reset", "-u", tree, seconds=_USUAL_SECONDS)
+        patterns = (re.sub(r"([\\*?\[ ])", r"\\\1", path) for path in spared)
+        await git.run("clean", "-ffdxq", *(f"--exclude=/{pattern}" for pattern in patterns), seconds=_USUAL_SECONDS)
+
+    async def list_unstored(self, tree: str) -> list[str]:
+        """Files and folders that exist in the folder now, are ignored by git, and are not in this tree."""
+        index = self.place / f"{self._git.index.name}.listed"
+        git = replace(self._git, index=index)
+        try:
+            await git.run("read-tree", f"--prefix={self._prefix}", tree, seconds=_USUAL_SECONDS)
+            arguments = ("ls-files", "-z", "-t", "-o", "-i", "--exclude-standard", "--directory")
+            listed = parse_listing(await git.run(*arguments, seconds=_USUAL_SECONDS))
+        finally:
+            await in_thread(lambda: index.unlink(missing_ok=True))
+        return self._without_own([*listed.folders, *listed.others])
 
     async def content(self, oid: str) -> bytes:
         return (await self._contents([oid]))[0]

@@ -77,6 +77,10 @@ class BubblewrapLauncher(Launcher):
         rules = self.rules.for_trial(folders, limits)
         return BubblewrapLauncher(rules, self.ability, self._temp_root, folders.quarantine)
 
+    def for_copies(self, copies: Mapping[Path, Path], kept: Iterable[Path]) -> BubblewrapLauncher:
+        """A sandbox in which commands see copies in place of the working directories; see `SandboxRules.copies`."""
+        return BubblewrapLauncher(self.rules.for_copies(copies, kept), self.ability, self._temp_root)
+
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
 
@@ -105,8 +109,8 @@ class BubblewrapLauncher(Launcher):
         """Like `launch`. `resources`: is closed if this fails, else when the command has ended."""
         rules, files, began = self.rules, self._session_files(), change_time()
         protected, guard = Protection(), None
-        # A read-only command can change nothing that would have to be checked.
-        if not grant.reads_only:
+        # A read-only command can change nothing that would have to be checked, nor can one that gets copies.
+        if not grant.reads_only and not rules.copies:
             protected = self._protection(arguments, grant)
             guard = self._guard(protected, files.folder, arguments, began, grant)
             resources.callback(guard.close)
@@ -154,7 +158,8 @@ class BubblewrapLauncher(Launcher):
             *limited,
         )
         cleanup = _Cleanup(self, processes, guard, protected, resources.pop_all())
-        self._start_inventory(began)
+        if not rules.copies:
+            self._start_inventory(began)
         return Launch(
             command,
             variables,

@@ -101,12 +101,24 @@ class Mounts:
             for folder in self.rules.working_dirs:
                 made += _bind(folder, writable=False)
             return made
+        if self.rules.copies:
+            return [*made, *self._copies()]
         for folder in _unmovable((*self.rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
         for path in (*protected.read_only, *self._read_only_elsewhere(protected)):
             made += _bind(path, writable=False)
+        return made
+
+    def _copies(self) -> list[str]:
+        made: list[str] = []
+        for folder in _unmovable(self._further_writable()):
+            made += _bind(folder, writable=True)
+        for folder, copy in sorted(self.rules.copies.items()):
+            made += ["--bind", str(copy), str(folder)]
+        for path in self.rules.kept:
+            made += ["--ro-bind-try", str(path), str(path)]
         return made
 
     def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
