@@ -39,7 +39,7 @@ from agentcli.context.prompt import (
 )
 from agentcli.context.view import ContextView
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.events import Event
+from agentcli.core.events import Event, SessionResumed
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 from agentcli.core.messages import Json, Message
@@ -47,7 +47,7 @@ from agentcli.core.processes.own_programs import clean_search_path
 from agentcli.definitions.library import Library, all_styles
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import MECHANICS, Notes
-from agentcli.session.base import SessionContext, Store
+from agentcli.session.base import SessionContext, Store, is_open
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry, builtin_traits
 from agentcli.tools.shell.background import Shells
@@ -195,6 +195,8 @@ class SessionBuilder:
         if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):
             loaded = load_session(path, with_history=with_history)
             view = view_of(loaded)
+        if is_open(loaded.history):
+            loaded.history.append(SessionResumed(cut_off=True))
         if options.name:
             store.set_title(options.name)
         forked_from = path.stem if options.persist and options.fork_session else ""

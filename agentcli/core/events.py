@@ -80,6 +80,9 @@ class SubmissionInterrupted(Event, stderr="never", stream_json=False):
 class SessionResumed(Event, recorded="no", line=False, stream_json=False):
     """Only in the history of a session: later events are from another process, with separate totals."""
 
+    cut_off: bool = False
+    """The process before it ended in the middle of a submission, without a Result."""
+
 
 @frozen(kw_only=True)
 class NoticeRaised(Event, stderr="always", scope="parent"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,12 +18,13 @@ from agentcli.core.messages import (
     Origin,
 )
 from agentcli.core.permission import PartFinding, mode_label
-from agentcli.core.text.format import counted, duration, format_elapsed, money, token_count
+from agentcli.core.text.format import ago, counted, duration, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.permissions.rules import show_rule
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.session.find import SessionInfo
 
 _MAX_COMMAND = 60
 _MAX_COMMANDS = 5
@@ -315,6 +317,12 @@ def interruption(result: ev.Result | None = None) -> str:
         if result.errors[0] == CAUSES[AbortReason.SHUTDOWN]:
             return CLOSED
     return INTERRUPTED
+
+
+def cut_off(session: SessionInfo) -> str:
+    """A sentence about a session that was cut off while it worked."""
+    when, label = ago(max(0.0, time.time() - session.modified)), plain_line(session.label, _MAX_COMMAND)
+    return f"A session was cut off while it worked, {when}: “{label}”."
 
 
 def describe_changed_files(event: ev.CommandChangedFiles) -> str:

@@ -131,6 +131,7 @@ class Printer:
         if isinstance(event, ev.SessionResumed):
             self.settled()
             self._cost = 0.0
+            return self.note(wording.CLOSED, "warning") if event.cut_off else []
         if ev.is_of_subagent(event):
             return self._show_agent(event, now)
         if self._halted and event.agent != ev.USER_AGENT:

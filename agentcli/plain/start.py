@@ -137,7 +137,10 @@ class Plain:
         finally:
             from agentcli.interactive.wording import farewell
 
-            said = await farewell(self.session.engine) if self.session.engine is not None else ""
+            engine = self.session.engine
+            said = await farewell(engine) if engine is not None else ""
+            if engine is not None and signals.exit_code is not None and self.session.busy:
+                engine.session.store.mark_cut_off()
             await self._close()
             signals.remove()
         if signals.exit_code is not None:
@@ -175,6 +178,8 @@ class Plain:
             self.session.next.append(self._start.prompt)
         if not self._bare and (found := await asyncio.to_thread(self._drafts.load)) is not None:
             self.session.draft = found.expanded()
+        if not (self._start.goes_on or self._start.pick_session or self._start.prompt):
+            await self._tell_cut_off()
         while not self.session.left:
             text = await self._next()
             if not text.strip():
@@ -288,6 +293,16 @@ class Plain:
             except AgentError as error:
                 self.session.write_note(str(error))
         await self._use(await self.model_connection.new_engine(options))
+
+    async def _tell_cut_off(self) -> None:
+        """Tell how to continue a session that was cut off."""
+        from agentcli.interactive.wording import cut_off
+        from agentcli.session.cut_off import take_cut_off
+
+        found = await asyncio.to_thread(take_cut_off, self.state_dir, self.cwd) if self.state_dir is not None else None
+        if found is not None:
+            # Before the first prompt: keys that are pressed while something is printed above one may be misread.
+            self.session.write([prose(f"{cut_off(found)} /resume {found.session_id} continues it.", "text", "· ")])
 
     async def open(self, options: Options) -> None:
         from agentcli.interactive.driver import replace_engine

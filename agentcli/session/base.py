@@ -1,7 +1,7 @@
 """What a session file is: the interface of the store, the paths, the lines and the events in them.
 
 <state>/sessions/<project key>/<session id>.jsonl        the log
-<state>/sessions/<project key>/<session id>.lock         exists while a process has the log open
+<state>/sessions/<project key>/<session id>.lock         exists while a process has the log open, and after a crash
 <state>/sessions/<project key>/<session id>/tool-results/  output too large for the conversation
 
 A line is one JSON object, compact, UTF-8. A resumed session is shown by passing its events to the same code that shows
@@ -25,7 +25,8 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     event            an event that changes the state of the conversation (`event`): a repair or an edit of what requests
                      show, pins, the shell's directory, background commands, the usage of a request
     shown            an event that belongs to no message, shown again when the session is resumed (`event`)
-    submission-end   the Result of a submission (`event`), and the number of messages in the log
+    submission-end   the Result of a submission (`event`), and the number of messages in the log; `cutOff` if a signal
+                     ended the program
     resume           another process continues from here; what is open above stays unfinished
     rewind           the conversation continues elsewhere: before a prompt (`before`, its id), where an earlier rewind
                      left it (`branch`, the uuid of that line), or both. What is above stays in the file as a branch
@@ -148,6 +149,9 @@ class Store:
         """Store what the loop got from outside and no other record has, for replays: the end of a request without a
         message (`finished`, `broken`, `failed`), what hooks answered (`stop-hook`, `prompt-hook`, `call-stop`), an
         `answer` that belongs to no call, and the `settings`."""
+
+    def mark_cut_off(self) -> None:
+        """Offer this session at the next start: a signal ends the program in the middle of a submission."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that are waiting for its first message."""
@@ -433,6 +437,16 @@ class HistoryReader:
         self.events.append(event)
         if isinstance(event, ev.Result | ev.SessionResumed):
             self._interrupted_at = None
+
+
+def is_open(events: Sequence[ev.Event]) -> bool:
+    """Whether the last submission has no end."""
+    for event in reversed(events):
+        if isinstance(event, ev.Result | ev.SubmissionInterrupted | ev.SessionResumed):
+            return False
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT:
+            return True
+    return False
 
 
 class NoHistory(HistoryReader):

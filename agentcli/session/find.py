@@ -32,6 +32,8 @@ class SessionInfo:
     size: int
     message_count: int | None
     """Messages in the log; None if the last submission did not end, so that only reading the file would tell."""
+    is_cut_off: bool = False
+    """Whether the last submission did not end, or a signal ended it together with the program."""
     parent: str = ""
     """Id of the session whose sub-agent it was; "" if it was started by the user."""
 
@@ -146,6 +148,7 @@ def describe_session(path: Path) -> SessionInfo | None:
         modified=status.st_mtime,
         size=status.st_size,
         message_count=_message_count(last),
+        is_cut_off=_is_cut_off(last, is_whole=not tail_start),
         parent=next((str(record["parentSession"]) for record in first if "parentSession" in record), ""),
     )
 
@@ -187,6 +190,16 @@ def _message_count(records: list[Json]) -> int | None:
         if record.get("type") in ("user", "assistant"):
             return None
     return None
+
+
+def _is_cut_off(records: list[Json], *, is_whole: bool) -> bool:
+    for record in reversed(records):
+        if record.get("type") == "submission-end":
+            return record.get("cutOff") is True
+        if record.get("type") in ("user", "assistant", "reply-end", "results-end", "call"):
+            return True
+    # The last line may be longer than the window: a large prompt or result.
+    return not is_whole
 
 
 def _first_prompt(records: list[Json]) -> str:

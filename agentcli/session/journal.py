@@ -53,6 +53,9 @@ class SessionJournal:
         self._retry_at = 0.0
         self._notices: deque[str] = deque()
 
+    keeps_lock_file = False
+    """Whether the lock file stays behind, released, when the lock is released."""
+
     def start(self) -> None:
         """Take the lock. Raises `SessionBusy`; any other failure sets `problem`."""
         try:
@@ -123,7 +126,7 @@ class SessionJournal:
             with suppress(OSError):
                 os.close(self._descriptor)
             self._descriptor = None
-        self._lock.release()
+        self._lock.release(keep_file=self.keeps_lock_file)
 
     def take_notice(self) -> str | None:
         return self._notices.popleft() if self._notices else None
@@ -301,12 +304,12 @@ class FileLock:
         except FileNotFoundError:
             return False
 
-    def release(self) -> None:
+    def release(self, *, keep_file: bool = False) -> None:
         if self._descriptor is None:
             return
         # Remove the file before releasing the lock: the other order could remove the lock of the next holder.
         with suppress(OSError):
-            if self._is_current(self._descriptor):
+            if not keep_file and self._is_current(self._descriptor):
                 self._path.unlink()
         os.close(self._descriptor)
         self._descriptor = None

@@ -40,7 +40,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import counted, plural
 from agentcli.core.usage import usage_row
-from agentcli.session.base import FORMAT, HistoryReader, NoHistory, Rewind, decode_line, restore_event
+from agentcli.session.base import FORMAT, HistoryReader, NoHistory, Rewind, decode_line, is_open, restore_event
 from agentcli.session.branches import Branches
 from agentcli.session.journal import FileEnd
 
@@ -317,7 +317,7 @@ class RecordReader:
         self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
         self._spent_before = len(self.session.spent)
         self.settle()
-        self._history.add(ev.SessionResumed())
+        self._history.add(ev.SessionResumed(cut_off=is_open(self._history.events)))
 
     def _take_rewind(self, record: Json) -> None:
         self.settle()

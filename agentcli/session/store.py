@@ -202,6 +202,9 @@ class SessionStore(Store):
         if self._opening != "session":
             self._write("input", {"kind": kind, **redact_values(fields)})
 
+    def mark_cut_off(self) -> None:
+        self._journal.keeps_lock_file = True
+
     def write_waiting(self) -> None:
         if self._opening == "resume" and self._early:
             self._write_opening()
@@ -224,7 +227,9 @@ class SessionStore(Store):
                 self._record_tombstone(message_id)
             case ev.Result():
                 self._void_open_reply()
-                self._write("submission-end", {"event": event_record(event), "messages": self._message_count})
+                cut_off = {"cutOff": True} if self._journal.keeps_lock_file else {}
+                fields = {"event": event_record(event), "messages": self._message_count, **cut_off}
+                self._write("submission-end", fields)
             case _:
                 self._write("event", {"event": event_record(event)})
 

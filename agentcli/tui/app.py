@@ -234,6 +234,8 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
 
         if (engine := self.chat.session.engine) is not None:
             self.farewell = await farewell(engine, continues=self._start_with.tour is None)
+            if self._exit_code >= _SIGNAL_CODE and self.chat.session.busy:
+                engine.session.store.mark_cut_off()
         if self.preferences.exit_transcript == "all" and self._exit_code < _SIGNAL_CODE:
             for worker in [one for one in self.workers if one.group == "earlier"]:
                 with suppress(WorkerError):

@@ -218,7 +218,8 @@ class Presenter:
             case ev.SubmissionInterrupted():
                 return self.interrupted(now, event.steering)
             case ev.SessionResumed():
-                return self.closed(now)
+                cut_off = [Add(EndItem(id=self._new("end"), text=wording.CLOSED, level="warning"))]
+                return [*self.closed(now), *(cut_off if event.cut_off else [])]
             case ev.RetryScheduled():
                 return self._show_retry(event, now)
         return self._show_call(event, now)

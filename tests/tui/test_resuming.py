@@ -296,7 +296,7 @@ async def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
     place = next(place for place, line in enumerate(lines) if b"what is in file 3" in line)
     lines[place] = lines[place].replace(b'"content":[', b'"content":[7,', 1)
     path.write_bytes(b"".join(lines))
-    whole = replay(load_session(path).history, lambda name, _input: name)
+    whole = replay([*load_session(path).history, SessionResumed(cut_off=True)], lambda name, _input: name)
     for name, value in (("MIN_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
         monkeypatch.setattr(recent_part, name, value)
 

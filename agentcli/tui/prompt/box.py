@@ -96,6 +96,8 @@ class PromptBox(Widget):
         """Called once, at the next change of the text."""
         self.on_edit: Callable[[], None] | None = None
         """Called at every change of the text, for a dialog that shows it."""
+        self.offer: Callable[[bool], None] | None = None
+        """What the next key decides: called once, with whether it is the one that completes (Tab), which accepts."""
         self.open_history: Callable[[], None] = lambda: None
         """Opens the list of earlier prompts. Called synchronously, not by a message: the next keys are meant for it."""
         self.last_typed = 0.0
@@ -188,6 +190,8 @@ class PromptBox(Widget):
         """Run an action of the key table; False passes the key on to the screen. Called synchronously by the editor, so
         that the text is exactly what was typed before this key."""
         self._keep_up()
+        if self._settle_offer(action == "complete"):
+            return True
         match action:
             case "send":
                 self._enter()
@@ -219,8 +223,16 @@ class PromptBox(Widget):
         would arrive first and be interrupted; messages of the box stay in order."""
         if event.key not in self._interrupting or event.is_printable:
             return False
+        self._settle_offer()
         self.post_message(self.InterruptWanted())
         return True
+
+    def _settle_offer(self, accepts: bool = False) -> bool:
+        """Accept or dismiss what is offered. Return whether something was accepted."""
+        offer, self.offer = self.offer, None
+        if offer is not None:
+            offer(accepts)
+        return offer is not None and accepts
 
     def _enter(self) -> None:
         if (candidate := self._assist.chosen) is not None and (
@@ -302,6 +314,7 @@ class PromptBox(Widget):
         if not self.is_attached:
             return
         self._keep_up()
+        self._settle_offer()
         if text:
             self.last_typed = time.monotonic()
             if (call := self.on_next_edit) is not None:

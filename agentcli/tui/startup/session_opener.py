@@ -17,7 +17,8 @@ from agentcli.core.errors import AgentError
 from agentcli.interactive.drafts import Draft
 from agentcli.interactive.driver import replace_engine
 from agentcli.interactive.login.model_access import ModelAccess
-from agentcli.tui.model import WELCOME, Above, Remove
+from agentcli.tui.keys import format_keys
+from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, Replace
 from agentcli.tui.start import DEMO_WANTED
 from agentcli.tui.startup import garbage_collection
 
@@ -77,6 +78,38 @@ class SessionOpener:
                 await self._start_engine(options)
         if start.prompt:
             app.chat.send(Draft(start.prompt))
+        elif not (start.pick_session or start.resume or start.continue_latest or start.tour or not options.persist):
+            await self._offer_cut_off()
+
+    async def _offer_cut_off(self) -> None:
+        """Offer to continue a session that was cut off: Tab accepts, any other key dismisses it."""
+        from agentcli.interactive.wording import cut_off
+        from agentcli.session.cut_off import take_cut_off
+
+        chat, state_dir = self._app.chat, self._app.preferences.paths.state_dir
+        cwd, typed = self._app.preferences.cwd, chat.prompt.last_typed
+        found = await asyncio.to_thread(take_cut_off, state_dir, cwd) if state_dir is not None else None
+        if found is None:
+            return
+        key = (self._app.preferences.keymap or {}).get("prompt.complete", "tab")
+
+        def notice(how: str) -> NoticeItem:
+            return NoticeItem(id="cut-off", text=f"{cut_off(found)} {how} continues it.")
+
+        async def accept() -> None:
+            await self.open(found.session_id)
+            chat.prompt.suggest("continue")
+
+        def settle(accepts: bool) -> None:
+            chat.apply([Replace(notice("/resume"))])
+            if accepts:
+                chat.actions.start(accept())
+
+        chat.apply([Add(notice(format_keys(key)))])
+        chat.prompt.offer = settle
+        if chat.prompt.last_typed > typed:
+            # Tab may complete what is being typed.
+            settle(accepts=False)
 
     async def open(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
         """Replace the session by the one named `resume`, or by a new one; `rewind`: where that one continues."""
