@@ -33,7 +33,11 @@ CODES = {
     "quarantine rm": (2,),
     # There is no server of that name; tests/e2e/test_mcp_login.py signs in.
     "mcp login": (2,),
+    # Nothing changed in the session; tests/e2e/test_bisect.py has one where something did.
+    "bisect": (1,),
 }
+LOOKING_BACK = ("bisect", "sessions show")
+"""Commands about a session that must exist: one with the words `parser` and `regex` in it."""
 WORDS = {"trust": "--yes"}
 """Words added to a command so that it ends without a user."""
 
@@ -116,6 +120,8 @@ class Place:
         words = line.removeprefix("agentcli ")
         self.line = f"{line} {WORDS.get(words, '')}"
         self.codes = next((codes for name, codes in CODES.items() if words.startswith(name)), (0,))
+        self.first = [["-p", "Is the parser a regex?"]] if words.startswith(LOOKING_BACK) else []
+        """What runs before it."""
         (folder / "in").write_text("sk-ant-0123456789abcdefghijklmnop\n" if words.startswith("login") else "")
 
     def problem(self, code: int | None) -> str:
@@ -176,7 +182,11 @@ async def test_every_command_that_needs_no_shell_works(tmp_path: Path, repositor
             Place(line, tmp_path / str(number), repository, (structured if "--json-schema" in line else server).url)
             for number, line in enumerate(ALONE)
         ]
-        runs = [(str(place.folder), shlex.split(place.line)[1:], place.environ) for place in places]
+        runs = [
+            (str(place.folder), words, place.environ)
+            for place in places
+            for words in (*place.first, shlex.split(place.line)[1:])
+        ]
         environ = {"PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"}
         process = await forked_with_pipes(["-c", _RUN_ALL], tmp_path, environ, asyncio.subprocess.PIPE, 1 << 20)
         assert process.stdin is not None
