@@ -246,7 +246,7 @@ def test_an_exception_during_import_restores_the_terminal_and_is_reported() -> N
 
 
 def test_a_resize_redraws_the_prompt_in_its_new_place() -> None:
-    with PtyProgram(PROGRAM.format(body="import time; time.sleep(30)"), columns=40, rows=20) as program:
+    with PtyProgram(PROGRAM.format(body="wait()"), columns=40, rows=20) as program:
         program.until("Ask")
         program.send("text")
         program.until("❯ text")
