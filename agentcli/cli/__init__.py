@@ -12,6 +12,7 @@ COMMANDS = {
     "status": "Show the model, server and key in use.",
     "doctor": "Check this installation and test the sandbox.",
     "sessions": "List, show and search saved sessions.",
+    "trace": "Show a prompt of a session as a timeline, or export it.",
     "bisect": "Find the call of a session that broke something.",
     "config": "Show all settings and their sources.",
     "permissions": "List permission rules, or test them on a command.",

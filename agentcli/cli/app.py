@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentcli.cli import COMMANDS, account, history, mcp, mcp_login, permissions, plugins, sessions
+from agentcli.cli import COMMANDS, account, history, mcp, mcp_login, permissions, plugins, sessions, trace
 from agentcli.cli.flags import SHELLS, nearest
 from agentcli.cli.help import EXAMPLES, HelpRow, lay_out, root_help, terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled, notice
@@ -38,6 +38,7 @@ def command_tree() -> TyperGroup:
         "status": account.status,
         "doctor": doctor,
         "config": config,
+        "trace": trace.trace,
         "bisect": history.bisect,
         "trust": permissions.trust,
         "completion": completion,

@@ -53,8 +53,9 @@ class TraceRow:
     failed: bool = False
     request: RequestStep | None = None
     call: CallStep | None = None
+    event: ev.Event | None = None
     timeline: Timeline | None = None
-    """The session of the request or call: a sub-agent has its own."""
+    """Its session: a sub-agent has its own. None if the file of that is gone."""
 
     @property
     def ms(self) -> int:
@@ -116,19 +117,22 @@ class _Tracer:
     def rows(self, timeline: Timeline) -> Iterator[TraceRow]:
         prompt = self._prompt
         retries = [self._retry(at, event) for at, event in prompt.events if isinstance(event, ev.RetryScheduled)]
-        rows = [*retries, *self._requests(timeline, retries)]
-        claimed = {id(call) for one in prompt.requests for call in one.calls}
-        calls = [call for one in prompt.requests for call in one.calls]
-        calls += [call for call in prompt.calls if id(call) not in claimed]
-        rows += [self._call(call, timeline) for call in calls]
+        rows: list[TraceRow] = []
+        for one in self._requests(retries):
+            assert one.request is not None
+            rows += [one, *(self._call(call, one.end) for call in one.request.calls)]
+        claimed = {id(call) for step in prompt.requests for call in step.calls}
+        rows += [self._call(call, 0) for call in prompt.calls if id(call) not in claimed]
+        rows += retries
         rows += [row for at, event in prompt.events if (row := self._event(at, event)) is not None]
-        # A call made by a request begins with it or later: the sort keeps the order of equal ones.
+        # The sort keeps the order of what began at the same time.
         for row in sorted(rows, key=lambda row: row.start):
+            row.timeline = timeline
             yield row
             for agent in row.call.agents if row.call is not None else ():
                 yield from self._agent(agent, row, timeline)
 
-    def _requests(self, timeline: Timeline, retries: Sequence[TraceRow]) -> Iterator[TraceRow]:
+    def _requests(self, retries: Sequence[TraceRow]) -> Iterator[TraceRow]:
         last_end = 0
         notes: dict[int, list[str]] = {}
         for at, event in self._prompt.events:
@@ -150,7 +154,6 @@ class _Tracer:
                 self._depth,
                 first=start + step.first_ms if step.first_ms else None,
                 request=step,
-                timeline=timeline,
                 failed=step.outcome == "void",
             )
             # The time of a request counts from its first attempt. The last one begins when the wait before it ends.
@@ -164,20 +167,21 @@ class _Tracer:
         label = f"retry {event.attempt} of {event.max_attempts}: {event.kind.replace('_', ' ')}"
         status = f" ({event.status})" if event.status else ""
         end = start + round(event.wait_seconds * 1000)
-        return TraceRow("retry", label + status, start, end, self._depth, notes=[event.text], failed=True)
+        return TraceRow("retry", label + status, start, end, self._depth, notes=[event.text], failed=True, event=event)
 
-    def _call(self, call: CallStep, timeline: Timeline) -> TraceRow:
+    def _call(self, call: CallStep, reply_end: int) -> TraceRow:
         made, last = self._ms(call.made_at), self._ms(self._prompt.last_at)
         start = self._ms(call.asked_at or call.started_at) or made
         end = self._ms(call.ended_at) if call.ended_at else max(start, last)
         row = TraceRow("call", call.title or _name_call(call), start, end, self._depth + 1, call=call)
-        row.timeline = timeline
         outcome = call.end.outcome if call.end is not None else "cut off"
         row.failed = outcome != "done" or (call.end is not None and call.end.result.is_error)
         if call.asked_at:
             answered = self._ms(call.answered_at) if call.answered_at else end
             row.waits.append((start, answered))
             row.notes.append(f"waited {duration((answered - start) / 1000)} for your answer: {call.answer or 'none'}")
+        if call.started_at and self._ms(call.started_at) < reply_end:
+            row.notes.append("began while the reply streamed")
         if outcome not in ("done", ""):
             row.notes.append(outcome)
         if call.files:
@@ -203,7 +207,7 @@ class _Tracer:
         if label is None:
             return None
         moment = self._ms(at)
-        return TraceRow("event", plain_line(label, 300), moment, moment, self._depth)
+        return TraceRow("event", plain_line(label, 300), moment, moment, self._depth, event=event)
 
 
 def _read_agent(timeline: Timeline, session_id: str) -> Timeline | None:
@@ -277,6 +281,8 @@ def _name_call(call: CallStep) -> str:
 # --------------------------------------------------------------------------------------------------------------- text
 
 _MIN_BAR = 8
+_MIN_WIDTH = 60
+"""Columns below which a timeline has no bars."""
 LEGEND = "░ until the first token  █ reply  ━ call  ? waits for you  ~ retry wait  ▒ side call  · moment"
 
 
@@ -339,7 +345,7 @@ def format_trace(trace: Trace, width: int) -> str:
     digits = len(str(len(trace.rows)))
     times = max(map(cell_count, map(time_row, trace.rows)))
     labels = min(max(map(cell_count, map(label_row, trace.rows))), max(16, (width - digits - times - 6) // 2))
-    bar = width - digits - labels - times - 6
+    bar = width - digits - labels - times - 6 if width >= _MIN_WIDTH else 0
     lines.append("")
     for number, row in enumerate(trace.rows, 1):
         label = cut(label_row(row), labels if bar >= _MIN_BAR else max(8, width - digits - times - 4))

@@ -85,6 +85,8 @@ class RequestStep:
     off: the process ended while it was received."""
     is_reported: bool = True
     """Whether the server reported its usage. If not, tokens, cost and times are unknown."""
+    api_id: str = ""
+    """Id of the reply, given by the server; "" if unknown."""
     position: int = 0
     """Number of the line at which its usage or end stands, from 1."""
 
@@ -325,6 +327,7 @@ class TimelineReader:
             self._add_unreported(prompt, at)
         if (request := self._requests.get(str(message["id"]))) is not None:
             request.stop_reason = str(message.get("stop_reason") or "")
+            request.api_id = str(message.get("api_id") or "")
 
     def _take_tombstone(self, record: Json, at: str) -> None:
         prompt, reply = self._prompt, str(record["messageId"])

@@ -59,6 +59,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
         ["x", "--mode", HOSTILE],
     ],
     "sessions show": [["hostile"], ["0f8fad5b"], ["0f8fad5b", "--json"], [HOSTILE], [LONE_BYTE]],
+    "trace": [["hostile"], ["hostile", "--json"], ["hostile", "--export", "-"], [HOSTILE], [LONE_BYTE, "--step", "1"]],
     "bisect": [["false"], ["hostile", "false", "--json"], [HOSTILE, HOSTILE], ["false", "--from", HOSTILE]],
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],
     "quarantine": [[], [HOSTILE]],

@@ -36,7 +36,7 @@ CODES = {
     # Nothing changed in the session; tests/e2e/test_bisect.py has one where something did.
     "bisect": (1,),
 }
-LOOKING_BACK = ("bisect", "sessions show")
+LOOKING_BACK = ("bisect", "sessions show", "trace")
 """Commands about a session that must exist: one with the words `parser` and `regex` in it."""
 WORDS = {"trust": "--yes"}
 """Words added to a command so that it ends without a user."""

@@ -1,0 +1,100 @@
+"""`agentcli trace`: a prompt of a session as a timeline, its steps, and its export for tracing tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.help import terminal_style
+from agentcli.cli.output import echo, echo_json
+from agentcli.cli.permissions import AsJson
+from agentcli.cli.sessions import SessionArgument, find_session
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import show_name
+from agentcli.session.timeline import Timeline, read_timeline
+
+_WIDTH_OF_FILES = 100
+"""Columns of the timeline if the output is no terminal."""
+
+
+def trace(
+    session: SessionArgument,
+    prompt: Annotated[
+        int | None, typer.Option("--prompt", metavar="N", help="Number of the prompt; the last one if not given.")
+    ] = None,
+    step: Annotated[
+        int | None,
+        typer.Option("--step", metavar="K", help="Open a step of the timeline; its whole request with --json."),
+    ] = None,
+    as_json: AsJson = False,
+    export: Annotated[
+        str | None,
+        typer.Option("--export", metavar="FILE", help="Write OpenTelemetry spans as OTLP JSON; - for standard output."),
+    ] = None,
+    contents: Annotated[
+        bool, typer.Option("--contents", help="Export texts too: prompts, replies, inputs and results.")
+    ] = False,
+) -> None:
+    """Show a prompt as a timeline: requests, tool calls, waits, retries and sub-agents. A step opens the exact request
+    and its reply. An export has all prompts of the conversation, or that of --prompt.
+
+    agentcli trace parser                       the last prompt of a session, by id, name or words
+    agentcli trace parser --prompt 1 --step 1   what the first step of the first prompt sent and got
+    agentcli trace parser --export spans.json   all prompts for Jaeger, Tempo and other tools
+    """
+    from agentcli.history.trace import choose_prompt, format_trace, make_trace, trace_record
+
+    if contents and export is None:
+        raise UsageError("--contents belongs to --export FILE.")
+    if export is not None and (step is not None or as_json):
+        raise UsageError("--export writes whole prompts as JSON: leave out --step and --json.")
+    timeline = read_timeline(find_session(session).path)
+    if export is not None:
+        _export(timeline, prompt, export, contents)
+        return
+    found = make_trace(timeline, *choose_prompt(timeline, prompt))
+    if step is not None:
+        from agentcli.history.known_texts import find_texts
+        from agentcli.history.step_texts import StepReader, format_pieces
+        from agentcli.history.trace import label_row
+        from agentcli.providers.catalog import Catalog
+
+        row, reader = found.row(step), StepReader(lambda: find_texts(timeline, os.environ), Catalog())
+        if as_json:
+            echo_json({**trace_record(found)["steps"][step - 1], **reader.record(row)})
+            return
+        echo(f"Prompt {found.number}, step {step} of {len(found.rows)}: {label_row(row).strip()}")
+        echo(format_pieces(reader.show_request(row, only_new=True)))
+        if row.request is not None or row.call is not None:
+            echo("\nReply" if row.request is not None else "\nResult")
+            echo(format_pieces(reader.show_response(row)))
+    elif as_json:
+        echo_json(trace_record(found))
+    else:
+        echo(format_trace(found, terminal_style()[0] if sys.stdout.isatty() else _WIDTH_OF_FILES))
+
+
+def _export(timeline: Timeline, prompt: int | None, file: str, contents: bool) -> None:
+    from agentcli.history.export.otlp import export_prompts
+    from agentcli.history.trace import choose_prompt
+
+    every = list(enumerate(timeline.current, 1))
+    chosen = every if prompt is None and every else [choose_prompt(timeline, prompt)]
+    made = export_prompts(timeline, chosen, contents=contents)
+    if file == "-":
+        echo_json(made)
+        return
+    try:
+        # Readable by the user only: with --contents it has everything that was said.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as output:
+            json.dump(made, output)
+    except OSError as error:
+        raise AgentError(f"{show_name(file)} was not written: {error.strerror}.") from error
+    spans = sum(len(scope["spans"]) for one in made["resourceSpans"] for scope in one["scopeSpans"])
+    echo(f"Wrote {counted(spans, 'span')} of {counted(len(chosen), 'prompt')} to {show_name(file)}.", err=True)

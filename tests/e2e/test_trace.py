@@ -1,0 +1,87 @@
+"""`agentcli trace` on sessions of the real program: every request is proven, also those of a sub-agent."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, pause, reply
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-ant-api03-" + "a1B2" * 12
+
+
+async def record_session(program: Program) -> None:
+    """Two prompts, the second with a sub-agent."""
+    (program.work / "calc.txt").write_text(f"sum = 1\nkey = {KEY}\n")
+    replies = [
+        reply(pause(0.05), call("Read", file_path="calc.txt")),
+        reply("It adds."),
+        reply(call("Task", description="look around", prompt="Who calls it?", subagent_type="explore")),
+        reply(call("Grep", pattern="sum")),
+        reply("Nobody calls it."),
+        reply("Nobody."),
+    ]
+    async with LoopbackServer(*replies) as server:
+        program.talk_to(server.url)
+        assert (await program.run("-p", f"what does\x1b[31m it do? {KEY}")).code == 0
+        assert (await program.run("-p", "who calls it?", "-c")).code == 0
+
+
+async def test_a_prompt_is_a_timeline_and_every_request_in_it_is_proven(program: Program) -> None:
+    await record_session(program)
+    first = await program.run("trace", "what", "--prompt", "1")
+    assert "Prompt 1: what does" in first.out
+    assert "Read calc.txt" in first.out
+    assert "\x1b" not in first.out
+    last = json.loads((await program.run("trace", "what", "--json")).out)
+    assert [(step["kind"], step["depth"]) for step in last["steps"]] == [
+        ("request", 0),
+        ("call", 1),
+        ("request", 2),
+        ("call", 3),
+        ("request", 2),
+        ("request", 0),
+    ]
+    opened = [json.loads((await program.run("trace", "what", "--step", str(n), "--json")).out) for n in (1, 3, 5, 6)]
+    assert [step["proven"] for step in opened] == [True] * 4, "also the requests of the sub-agent"
+    assert opened[1]["request"]["messages"][0]["content"][-1]["text"] == "Who calls it?"
+    shown = (await program.run("trace", "what", "--prompt", "1", "--step", "3")).out
+    assert "Proven: the digest of this request is the recorded one" in shown
+    assert "2 new messages after 1 unchanged" in shown
+    assert shown.endswith("It adds.\n")
+    assert KEY not in json.dumps(opened) + shown + first.out
+
+
+async def test_a_session_is_exported_for_tracing_tools(program: Program) -> None:
+    await record_session(program)
+    ended = await program.run("trace", "what", "--export", "spans.json")
+    assert (ended.code, ended.out) == (0, "")
+    file = program.work / "spans.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads((await program.run("trace", "what", "--export", "-")).out) == json.loads(file.read_text())
+    [scope] = json.loads(file.read_text())["resourceSpans"][0]["scopeSpans"]
+    spans = {span["spanId"]: span for span in scope["spans"]}
+    above = {span["name"]: spans.get(span.get("parentSpanId", ""), {}).get("name") for span in spans.values()}
+    assert above["execute_tool Task"] == "invoke_agent agentcli"
+    assert above["invoke_agent explore"] == "execute_tool Task"
+    assert above["execute_tool Grep"] == "invoke_agent explore"
+    assert len({span["traceId"] for span in spans.values()}) == 2
+    assert KEY not in (await program.run("trace", "what", "--export", "-", "--contents")).out
+
+
+async def test_wrong_arguments_are_explained(program: Program) -> None:
+    await record_session(program)
+    for arguments, problem in {
+        ("--prompt", "9"): "This session has 2 prompts",
+        ("--step", "99"): "Prompt 2 has the steps 1 to 6",
+        ("--contents",): "--contents belongs to --export",
+        ("--export", "missing/x.json"): "was not written",
+    }.items():
+        ended = await program.run("trace", "what", *arguments)
+        assert (ended.code != 0, problem in ended.err, "Traceback" in ended.err) == (True, True, False), ended
