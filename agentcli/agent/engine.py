@@ -245,7 +245,7 @@ class Engine:
 
     @property
     def title(self) -> str:
-        """The name of the session; "" if it has none."""
+        """The name of the session, or its generated title; "" if it has none."""
         return self._store.title
 
     async def resume_name(self) -> str:

@@ -60,6 +60,10 @@ class Tuning:
     executor: type[Executor] = Executor
     concurrency: int = 10
     tool_summaries: bool = False
+    session_titles: bool = False
+    """Whether the small model names new sessions."""
+    session_retention_days: int = 0
+    """Days after which sessions without a name are deleted; 0: never."""
     auto_compact: bool = True
     auto_threshold: float = 0.9
     reactive_compact: bool = True

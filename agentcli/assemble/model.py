@@ -132,11 +132,13 @@ class ModelBuilder:
         return Bounds(self._env.settings.integer("maxTurns"), budget, self._env.options.token_budget)
 
     def tuning(self) -> Tuning:
-        settings = self._env.settings
+        settings, is_script = self._env.settings, self._is_scripted or self._env.options.provider is not None
         return Tuning(
             executor=BatchExecutor if settings.text("executor") == "batch" else Executor,
             concurrency=settings.integer("maxToolConcurrency") or 10,
             tool_summaries=settings.boolean("toolSummaries"),
+            session_titles=settings.boolean("sessionTitles") and not is_script,
+            session_retention_days=settings.integer("sessionRetentionDays") or 0,
             auto_compact=settings.boolean("autoCompact"),
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,
             reactive_compact=settings.boolean("reactiveCompact"),

@@ -11,7 +11,7 @@ COMMANDS = {
     "logout": "Remove the stored API key.",
     "status": "Show the model, server and key in use.",
     "doctor": "Check this installation and test the sandbox.",
-    "sessions": "List, show and search saved sessions.",
+    "sessions": "Find, show and manage saved sessions.",
     "trace": "Show a prompt of a session as a timeline, or export it.",
     "bisect": "Find the call of a session that broke something.",
     "config": "Show all settings and their sources.",

@@ -13,7 +13,18 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentcli.cli import COMMANDS, account, history, mcp, mcp_login, permissions, plugins, sessions, trace
+from agentcli.cli import (
+    COMMANDS,
+    account,
+    history,
+    mcp,
+    mcp_login,
+    permissions,
+    plugins,
+    session_files,
+    sessions,
+    trace,
+)
 from agentcli.cli.flags import SHELLS, nearest
 from agentcli.cli.help import EXAMPLES, HelpRow, lay_out, root_help, terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled, notice
@@ -48,6 +59,9 @@ def command_tree() -> TyperGroup:
     stored: dict[str, Any] = {
         "list": sessions.list_,
         "show": sessions.show,
+        "rename": session_files.rename,
+        "delete": session_files.delete,
+        "prune": session_files.prune,
     }
     _add_group(app, "sessions", stored, no_args_is_help=False).callback(invoke_without_command=True)(_list_by_default)
     _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})

@@ -171,6 +171,21 @@ KEYS: tuple[Key, ...] = (
         repository="no",
     ),
     _switch("toolSummaries", "Let the small model summarise finished tool calls in a line.", False, applies="now"),
+    _switch(
+        "sessionTitles",
+        "In the app and in plain mode, let the small model name a new session after its first answer.",
+        True,
+        repository="stricter",
+        applies="now",
+    ),
+    _integer(
+        "sessionRetentionDays",
+        "Delete sessions without a name that were not changed for so many days, at most once a day; 0 keeps all.",
+        0,
+        minimum=0,
+        repository="no",
+        applies="now",
+    ),
     _switch("autoCompact", "Summarise the conversation before it outgrows the context window.", True, applies="now"),
     _switch(
         "reactiveCompact", "Summarise the conversation once when the API rejects it as too long.", True, applies="now"
@@ -402,6 +417,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "AGENTCLI_MEMORY": "memory",
     "AGENTCLI_WATCH_FILES": "watchFiles",
     "AGENTCLI_PLUGINS": "plugins",
+    "AGENTCLI_SESSION_TITLES": "sessionTitles",
     "AGENTCLI_AUTO_COMPACT": "autoCompact",
     "AGENTCLI_CONTEXT_WINDOW": "contextWindow",
     "AGENTCLI_SANDBOX": "sandbox.mode",

@@ -17,6 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import CLEANUP_SECONDS, AbortReason, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.housekeeping import Housekeeping
 from agentcli.interactive.submission import (
     PendingQuestions,
     WaitingPrompts,
@@ -87,6 +88,7 @@ class SessionDriver:
         """The MCP servers that are watched."""
         self._holding = False
         """Whether another conversation is about to be opened, so that new drafts wait for that one."""
+        self._housekeeping = Housekeeping()
         self.stuck = False
         """Whether a task ignored its cancellation and still ran when the driver was closed."""
 
@@ -384,8 +386,17 @@ class SessionDriver:
         self._view.show_settled()
         self._start_next()
         self._wake()
+        if self._engine is not None and not self._holding:
+            self._create_task(self._keep_house(self._engine))
         if not self.busy:
             self._watch_background()
+
+    async def _keep_house(self, engine: Engine) -> None:
+        def show(event: ev.Event) -> None:
+            self._view.show(event)
+            self._view.refresh_status()
+
+        await self._housekeeping.run(engine, show)
 
     def _start_next(self) -> None:
         """If nothing runs, start the next draft: first those shown as sent, then the queued ones."""

@@ -26,7 +26,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
                      show, pins, the shell's directory, background commands, the usage of a request
     shown            an event that belongs to no message, shown again when the session is resumed (`event`)
     submission-end   the Result of a submission (`event`), and the number of messages in the log; `cutOff` if a signal
-                     ended the program
+                     ended the program; the name again, as in `custom-title`, for readers of the file's end
     resume           another process continues from here; what is open above stays unfinished
     rewind           the conversation continues elsewhere: before a prompt (`before`, its id), where an earlier rewind
                      left it (`branch`, the uuid of that line), or both. What is above stays in the file as a branch
@@ -37,7 +37,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
     input            what the loop got from outside and no other line has, for replays (`kind`; see `Store.note_input`)
     gap              records were lost here (full disk)
-    custom-title     the session's name
+    custom-title     the session's name (`customTitle`); `generated` if the user did not give it
     branch-name      the name (`name`) of the current branch, or of one that a rewind has left (`branch`, as above)
 
 Lines of other types come from other programs: they stay in the file and are ignored.
@@ -158,10 +158,15 @@ class Store:
 
     @property
     def title(self) -> str:
-        """The session's name; "" if none."""
+        """The session's name, or its generated title; "" if none."""
         return ""
 
-    def set_title(self, title: str) -> None: ...
+    @property
+    def is_title_generated(self) -> bool:
+        return False
+
+    def set_title(self, title: str, *, generated: bool = False) -> None:
+        """Name the session. `generated`: not by the user."""
 
     def resume_name(self) -> str:
         """The argument for `--resume`: the session's name if it is unique, else its id. Blocking: with a name it reads
@@ -306,6 +311,11 @@ def decode_line(line: bytes) -> Json | None:
         except ValueError:
             return None
     return record if isinstance(record, dict) else None
+
+
+def title_fields(title: str, *, generated: bool = False) -> Json:
+    """The fields of a line that names the session."""
+    return {"customTitle": title, **({"generated": True} if generated else {})}
 
 
 # ------------------------------------------------------------------------------------------------------------- events

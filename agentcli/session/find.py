@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ class SessionInfo:
     session_id: str
     path: Path
     title: str
-    """The session's name; "" if none."""
+    """The session's name, or its generated title; "" if none."""
     first_prompt: str
     cwd: str
     modified: float
@@ -36,6 +38,13 @@ class SessionInfo:
     """Whether the last submission did not end, or a signal ended it together with the program."""
     parent: str = ""
     """Id of the session whose sub-agent it was; "" if it was started by the user."""
+    is_title_generated: bool = False
+    """Whether the title is not a name that the user gave."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user gave it a name."""
+        return bool(self.title) and not self.is_title_generated
 
     @property
     def label(self) -> str:
@@ -59,6 +68,28 @@ def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Ite
         info = describe_session(path)
         if info is not None and (agents or not info.parent) and (cwd is None or info.cwd in ("", str(cwd))):
             yield info
+
+
+def list_older(state_dir: Path, cwd: Path | None, before: float) -> Iterator[SessionInfo]:
+    """The sessions of a project, or of all projects, that were last written before this time, newest first."""
+    for path in _paths(state_dir, cwd):
+        info = describe_session(path) if _modified(path) < before else None
+        if info is not None and not info.parent and (cwd is None or info.cwd in ("", str(cwd))):
+            yield info
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return math.inf
+
+
+def read_headers(state_dir: Path) -> Iterator[tuple[Path, Json]]:
+    """The first record of each session of all projects, also of those of sub-agents."""
+    for path in _paths(state_dir, None):
+        with suppress(OSError), open_regular(path) as file:
+            yield path, decode_line(file.readline(WINDOW)) or {}
 
 
 def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
@@ -139,10 +170,11 @@ def describe_session(path: Path) -> SessionInfo | None:
     first = list(_records(head))
     # The window may begin inside a line: skip to its first newline.
     last = list(_records(tail if not tail_start else tail.partition(b"\n")[2]))
+    title, is_generated = _title(last) or _title(first) or ("", False)
     return SessionInfo(
         session_id=path.stem,
         path=path,
-        title=_title(last) or _title(first),
+        title=title,
         first_prompt=_first_prompt(first) or _cut_prompt(head),
         cwd=next((str(record["cwd"]) for record in first if isinstance(record.get("cwd"), str)), ""),
         modified=status.st_mtime,
@@ -150,6 +182,7 @@ def describe_session(path: Path) -> SessionInfo | None:
         message_count=_message_count(last),
         is_cut_off=_is_cut_off(last, is_whole=not tail_start),
         parent=next((str(record["parentSession"]) for record in first if "parentSession" in record), ""),
+        is_title_generated=is_generated,
     )
 
 
@@ -177,9 +210,12 @@ def _records(window: bytes) -> Iterator[Json]:
             yield record
 
 
-def _title(records: list[Json]) -> str:
-    titles = (record.get("customTitle") for record in reversed(records) if record.get("type") == "custom-title")
-    return next((title for title in titles if isinstance(title, str)), "")
+def _title(records: list[Json]) -> tuple[str, bool] | None:
+    """The last title, and whether it was generated; None if there is none."""
+    for record in reversed(records):
+        if record.get("type") in ("custom-title", "submission-end") and isinstance(record.get("customTitle"), str):
+            return record["customTitle"], record.get("generated") is True
+    return None
 
 
 def _message_count(records: list[Json]) -> int | None:

@@ -88,6 +88,8 @@ class LoadedSession:
     """Background commands by id: the last recorded `command`, `status` and `summary`."""
     cwd: str = ""
     title: str = ""
+    is_title_generated: bool = False
+    """Whether the title is not a name that the user gave."""
     system_context: str | None = None
     folders: tuple[str, ...] = ()
     """The lines about folders in the system context."""
@@ -351,6 +353,7 @@ class RecordReader:
 
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])
+        self.session.is_title_generated = record.get("generated") is True
 
     def _take_event(self, record: Json) -> None:
         """Take an event that changes the state of the conversation."""

@@ -47,6 +47,7 @@ from agentcli.session.base import (
     make_private_dir,
     results_path,
     session_path,
+    title_fields,
 )
 from agentcli.session.journal import SessionJournal
 
@@ -87,6 +88,7 @@ class SessionStore(Store):
         self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
         """Digests of the request prefix, and the version that first sent it."""
         self._title = loaded.title if loaded else ""
+        self._is_title_generated = loaded.is_title_generated if loaded else False
         self._opening: str | None = "resume" if loaded else "session"
         """Type of the record to write first."""
         self._leaf = loaded.leaf if loaded else None
@@ -229,7 +231,7 @@ class SessionStore(Store):
                 self._void_open_reply()
                 cut_off = {"cutOff": True} if self._journal.keeps_lock_file else {}
                 fields = {"event": event_record(event), "messages": self._message_count, **cut_off}
-                self._write("submission-end", fields)
+                self._write("submission-end", {**fields, **self._title_fields()})
             case _:
                 self._write("event", {"event": event_record(event)})
 
@@ -237,11 +239,18 @@ class SessionStore(Store):
     def title(self) -> str:
         return self._title
 
-    def set_title(self, title: str) -> None:
-        self._title = title
+    @property
+    def is_title_generated(self) -> bool:
+        return self._is_title_generated
+
+    def set_title(self, title: str, *, generated: bool = False) -> None:
+        self._title, self._is_title_generated = title, generated
         # A new session gets its file with the first record; a name alone does not create it.
         if self._opening != "session":
-            self._write("custom-title", {"customTitle": title})
+            self._write("custom-title", title_fields(title, generated=generated))
+
+    def _title_fields(self) -> Json:
+        return title_fields(self._title, generated=self._is_title_generated) if self._title else {}
 
     def begin_branch(self, name: str, *, leaves: bool) -> None:
         if leaves:
@@ -249,8 +258,9 @@ class SessionStore(Store):
         self._write("branch-name", {"name": name})
 
     def resume_name(self) -> str:
-        # A name that begins with a dash would be taken for a flag.
-        if not self._title or self._title.startswith("-") or plain_line(self._title) != self._title:
+        # A generated title may change, and a name that begins with a dash would be taken for a flag.
+        is_given = bool(self._title) and not self._is_title_generated
+        if not is_given or self._title.startswith("-") or plain_line(self._title) != self._title:
             return self.session_id
         from agentcli.session.find import find
 
@@ -500,7 +510,7 @@ class SessionStore(Store):
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))
         if not self._title:
             return header
-        title = self._line("custom-title", self._workplace.ids.new(), None, {"customTitle": self._title})
+        title = self._line("custom-title", self._workplace.ids.new(), None, self._title_fields())
         return header + encode_line(title)
 
     def _after_loss(self, count: int) -> bytes:

@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
+from agentcli.core.files.removal import remove_below
 from agentcli.core.frozen import slotted
 from agentcli.workspace.base import Snapshot, SnapshotError, SnapshotLocation, TooManyFiles
 from agentcli.workspace.git import find_git
@@ -211,6 +212,8 @@ _STALE_INDEX_SECONDS = 86_400
 _TIDY_SECONDS = 120.0
 """Time limit of git's garbage collection."""
 _MANY_LOOSE_OBJECTS = 5_000
+_GARBAGE = "garbage"
+"""File in a shadow repository whose snapshots were removed, and not yet what they have stored."""
 
 
 async def prune(folder: Path, in_use: Iterable[Shadow]) -> None:
@@ -219,7 +222,7 @@ async def prune(folder: Path, in_use: Iterable[Shadow]) -> None:
     shadows = list(in_use)
     try:
         # File times are wall-clock times, so this is measured against the wall clock too.
-        if not await in_thread(lambda: _is_due(folder / "pruned", time.time())):
+        if not await in_thread(lambda: is_due(folder / "pruned", time.time())):
             return
         await in_thread(lambda: _drop_old(folder, {shadow.place for shadow in shadows}, time.time()))
         for shadow in shadows:
@@ -230,8 +233,21 @@ async def prune(folder: Path, in_use: Iterable[Shadow]) -> None:
         return
 
 
-def _is_due(mark: Path, now: float) -> bool:
-    """Whether the last run is long ago; records this one."""
+def forget(folder: Path, session_id: str) -> int:
+    """Remove the undo journal and the snapshots of a session; returns the bytes freed at once. What the snapshots have
+    stored is freed when old snapshots are pruned. Raises OSError."""
+    freed = remove_below(folder, f"sessions/{session_id}.jsonl")
+    for place in _children(folder / "folders"):
+        with suppress(OSError):  # not a folder, or a link
+            if remove_below(folder, f"folders/{place.name}/refs/snapshots/{session_id}"):
+                (place / _GARBAGE).touch(mode=0o600)
+            for index in place.glob(f"index.{session_id}.*"):
+                freed += remove_below(folder, f"folders/{place.name}/{index.name}")
+    return freed
+
+
+def is_due(mark: Path, now: float) -> bool:
+    """Whether the last run of daily work is long ago; records this one. Raises OSError."""
     if (age := _age(mark, now)) is not None and age < PRUNE_EVERY_SECONDS:
         return False
     mark.touch(mode=0o600)
@@ -253,7 +269,8 @@ def _drop_old(folder: Path, in_use: set[Path], now: float) -> None:
 def shrink(place: Path, now: float) -> bool:
     """Drop old sessions of one shadow repository; true if git should collect garbage."""
     limit = KEEP_WHEN_LARGE_SECONDS if _size(place / "objects") > MAX_SHADOW_SIZE else KEEP_SECONDS
-    dropped = False
+    dropped = (place / _GARBAGE).exists()
+    (place / _GARBAGE).unlink(missing_ok=True)
     for session in _children(place / "refs" / "snapshots"):
         if (_age(session, now) or 0) > limit:
             shutil.rmtree(session, ignore_errors=True)

@@ -54,6 +54,7 @@ class Workshop:
             "PYTHONPATH": str(REPOSITORY),
             "LANG": "C.UTF-8",
             "ANTHROPIC_API_KEY": "sk-bench",
+            "AGENTCLI_SESSION_TITLES": "off",
         }
 
     def talk_to(self, url: str) -> None:

@@ -92,6 +92,7 @@ class Program:
             "LANG": "C.UTF-8",
             "ANTHROPIC_API_KEY": "sk-test",
             "AGENTCLI_MAX_RETRIES": "1",
+            "AGENTCLI_SESSION_TITLES": "off",
         }
         # The notice about auto mode comes once per user, and only where a sandbox works.
         state = self.home / ".local" / "state" / "agentcli"

@@ -201,6 +201,7 @@ async def test_tmux_shows_the_same_after_a_redraw(tmp_path: Path) -> None:
             "COLORTERM": "truecolor",
             "ANTHROPIC_API_KEY": "sk-test",
             "ANTHROPIC_BASE_URL": url,
+            "AGENTCLI_SESSION_TITLES": "off",
             "AGENTCLI_SANDBOX": "off",
         }
         tmux = Tmux(tmp_path, f"cd {tmp_path / 'home'} && {shlex.quote(sys.executable)} -m agentcli", environ, 90, 30)

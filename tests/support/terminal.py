@@ -119,6 +119,7 @@ class TerminalProgram:
             "ANTHROPIC_BASE_URL": url,
             # What is asked about and what is allowed should not depend on the machine.
             "AGENTCLI_SANDBOX": "off",
+            "AGENTCLI_SESSION_TITLES": "off",
             **more,
         }
         return {name: value for name, value in variables.items() if value}

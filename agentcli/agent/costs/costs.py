@@ -382,10 +382,15 @@ class Budget:
         totals = self.totals()
         return self.cap is not None and (totals.cost_usd >= self.cap or not totals.fully_priced)
 
+    @property
+    def is_nearly_spent(self) -> bool:
+        """Whether only what the user waits for may still be sent."""
+        return self.is_spent or (self.cap is not None and self.totals().cost_usd >= self.cap * WARN_AT)
+
     def take_warning(self) -> str | None:
         """A warning when most of the budget is spent, once."""
         totals = self.totals()
-        if self.cap is None or self._warned or self.is_spent or totals.cost_usd < self.cap * WARN_AT:
+        if self.cap is None or self._warned or self.is_spent or not self.is_nearly_spent:
             return None
         self._warned = True
         then = "you are asked whether to continue" if self._interactive else "the run stops"

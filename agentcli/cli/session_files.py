@@ -1,0 +1,122 @@
+"""`agentcli sessions rename`, `delete` and `prune`: change the saved sessions that no process has open."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.help import terminal_style
+from agentcli.cli.output import confirm, echo, notice
+from agentcli.cli.sessions import SessionArgument, find_session, session_lines, state_folder
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.ids import RandomIds, SystemClock
+from agentcli.core.text.format import byte_size, counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.history.removal import DAY_SECONDS, SessionRemover
+from agentcli.session.closed_sessions import is_open, rename_session
+from agentcli.session.find import SessionInfo, list_older
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def rename(
+    session: SessionArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.", show_default=False)],
+) -> None:
+    """Name a session. In an open session, use /rename.
+
+    agentcli sessions rename 3f2a81c4 "the parser"  then agentcli -r "the parser" resumes it
+    """
+    title = plain_line(name)
+    if not title:
+        raise UsageError("The name is empty.")
+    info = find_session(session)
+    try:
+        rename_session(info.path, title, SystemClock(), RandomIds())
+    except OSError as error:
+        raise AgentError(f"Cannot rename the session: {error.strerror}.") from error
+    echo(f"Session {info.session_id} is now called {title}.")
+
+
+def delete(
+    wanted: Annotated[list[str], typer.Argument(metavar="SESSION…", help="Ids or names, as for -r.")],
+    yes: Yes = False,
+) -> None:
+    """Delete sessions with their tool output, sub-agents' transcripts and snapshots. This cannot be undone.
+
+    agentcli sessions delete 3f2a81c4  shows what would be deleted and asks
+    """
+    found = {info.session_id: info for info in map(find_session, wanted)}
+    _delete(list(found.values()), yes)
+
+
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Age of the last change: 12h, 30d, 8w or 1y.")
+    ] = "30d",
+    everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
+    named: Annotated[bool, typer.Option("--named", help="Include sessions that have a name.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete the old sessions of this folder. Open sessions are kept, and those that have a name.
+
+    agentcli sessions prune --dry-run               list sessions older than 30 days
+    agentcli sessions prune --older-than 1y --all   sessions of all folders that are older than a year
+    """
+    before = time.time() - _seconds(older_than)
+    old = [
+        info
+        for info in list_older(state_folder(), None if everywhere else Path.cwd(), before)
+        if (named or not info.is_named) and not is_open(info.path)
+    ]
+    if not old:
+        echo(f"No sessions are older than {older_than}.")
+        return
+    _delete(old, yes, dry_run=dry_run)
+
+
+_UNITS = {"h": 3_600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS, "y": 365 * DAY_SECONDS}
+
+
+def _seconds(age: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,6})([hdwy])", age.strip())
+    if found is None:
+        raise UsageError(f"--older-than: {age!r} is not an age. Give a number with h, d, w or y, such as 30d.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _delete(sessions: Sequence[SessionInfo], yes: bool, *, dry_run: bool = False) -> None:
+    """Show the sessions, ask, and delete them."""
+    count = counted(len(sessions), "session")
+    if not yes or dry_run:
+        for line in session_lines(sessions, terminal_style()[0] if sys.stdout.isatty() else None):
+            echo(line)
+    if dry_run:
+        echo(f"{count} would be deleted: {byte_size(sum(info.size for info in sessions))} and what belongs to them.")
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("No terminal to ask for confirmation. Read the list above, then use --yes.")
+        if not confirm(f"Delete {count}? This cannot be undone."):
+            echo("Cancelled. Nothing was deleted.")
+            return
+    remover, freed, deleted = SessionRemover(state_folder()), 0, 0
+    for info in sessions:
+        try:
+            freed += remover.remove(info.path)
+            deleted += 1
+        except AgentError as error:
+            notice(f"Not deleted: {error}")
+        except OSError as error:
+            notice(f"Not deleted: session {info.session_id}: {error.strerror}.")
+    if deleted:
+        echo(f"Deleted {counted(deleted, 'session')}: {byte_size(freed)} freed.")
+    if deleted < len(sessions):
+        raise typer.Exit(1)
