@@ -41,14 +41,14 @@ class Merged:
 
 
 @frozen
-class _Hunk:
+class LineChange:
     """Replaces the lines `start` to `end` of the base by `lines`."""
 
     start: int
     end: int
     lines: Sequence[bytes]
 
-    def overlaps(self, other: _Hunk) -> bool:
+    def overlaps(self, other: LineChange) -> bool:
         if self.start == self.end or other.start == other.end:
             # Lines that are only added clash if they are inserted between lines that are removed.
             inner, outer = (self, other) if self.start == self.end else (other, self)
@@ -63,8 +63,8 @@ def is_text(content: bytes) -> bool:
 def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") -> Merged:
     """Apply the changes from `base` to `other` to `mine`. For clashing lines, `favour` chooses the side."""
     lines = base.splitlines(keepends=True)
-    ours = _hunks(lines, mine.splitlines(keepends=True))
-    theirs = _hunks(lines, other.splitlines(keepends=True))
+    ours = list_changes(lines, mine.splitlines(keepends=True))
+    theirs = list_changes(lines, other.splitlines(keepends=True))
     merged: list[bytes] = []
     clashes: list[Clash] = []
     at = shift = done_ours = done_theirs = 0
@@ -93,11 +93,11 @@ def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") ->
 
 
 def _next_group(
-    ours: Sequence[_Hunk], theirs: Sequence[_Hunk], done_ours: int, done_theirs: int
-) -> tuple[list[_Hunk], list[_Hunk]]:
+    ours: Sequence[LineChange], theirs: Sequence[LineChange], done_ours: int, done_theirs: int
+) -> tuple[list[LineChange], list[LineChange]]:
     """The first hunk that is not done, with all that overlap it, directly or through others."""
-    left: list[_Hunk] = []
-    right: list[_Hunk] = []
+    left: list[LineChange] = []
+    right: list[LineChange] = []
     mine = ours[done_ours] if done_ours < len(ours) else None
     other = theirs[done_theirs] if done_theirs < len(theirs) else None
     if mine is not None and (other is None or (mine.start, mine.end) <= (other.start, other.end)):
@@ -117,11 +117,11 @@ def _next_group(
             return left, right
 
 
-def _together(one: _Hunk, two: _Hunk) -> bool:
+def _together(one: LineChange, two: LineChange) -> bool:
     return one.overlaps(two) or (one.start == one.end == two.start == two.end)
 
 
-def _apply(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
+def _apply(base: Sequence[bytes], hunks: Sequence[LineChange], start: int, end: int) -> list[bytes]:
     lines: list[bytes] = []
     for hunk in hunks:
         lines += [*base[start : hunk.start], *hunk.lines]
@@ -129,7 +129,8 @@ def _apply(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) 
     return [*lines, *base[start:end]]
 
 
-def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
+def list_changes(base: Sequence[bytes], changed: Sequence[bytes]) -> list[LineChange]:
+    """The changes that lead from one text to another, by lines, in order."""
     first = 0
     shortest = min(len(base), len(changed))
     while first < shortest and base[first] == changed[first]:
@@ -140,10 +141,10 @@ def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
     old, new = base[first : len(base) - last], changed[first : len(changed) - last]
     if not old and not new:
         return []
-    hunks: list[_Hunk] = []
+    hunks: list[LineChange] = []
     at_old = at_new = 0
     for place_old, place_new in [*_anchors(old, new), (len(old), len(new))]:
-        hunks += _block_hunks(first + at_old, old[at_old:place_old], new[at_new:place_new])
+        hunks += _block_changes(first + at_old, old[at_old:place_old], new[at_new:place_new])
         at_old, at_new = place_old + 1, place_new + 1
     return hunks
 
@@ -172,7 +173,7 @@ def _anchors(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]
     return chosen[::-1]
 
 
-def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list[_Hunk]:
+def _block_changes(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list[LineChange]:
     """The hunks of a block that begins at line `first` of the base."""
     if not old and not new:
         return []
@@ -181,20 +182,20 @@ def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list
     if not pairs:
         return _line_by_line(first, first + len(old), new)
     if len(old) * len(new) > _MAX_BLOCK_SIZE or pairs > _MAX_COMPARISONS:
-        return [_Hunk(first, first + len(old), new)]
+        return [LineChange(first, first + len(old), new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    hunks: list[_Hunk] = []
+    hunks: list[LineChange] = []
     for kind, start, end, low, high in matcher.get_opcodes():
         if kind != "equal":
             hunks += _line_by_line(first + start, first + end, new[low:high])
     return hunks
 
 
-def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[_Hunk]:
+def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[LineChange]:
     """Hunks for a block with as many lines as before: one hunk per changed line."""
     if end - start != len(lines):
-        return [_Hunk(start, end, lines)]
-    return [_Hunk(start + at, start + at + 1, [line]) for at, line in enumerate(lines)]
+        return [LineChange(start, end, lines)]
+    return [LineChange(start + at, start + at + 1, [line]) for at, line in enumerate(lines)]
 
 
 def _join_lines(lines: Sequence[bytes]) -> bytes:
