@@ -16,6 +16,7 @@ from typer.main import get_command
 from agentcli.cli import (
     COMMANDS,
     account,
+    blame,
     history,
     mcp,
     mcp_login,
@@ -51,6 +52,7 @@ def command_tree() -> TyperGroup:
         "config": config,
         "trace": trace.trace,
         "bisect": history.bisect,
+        "blame": blame.blame,
         "trust": permissions.trust,
         "completion": completion,
     }

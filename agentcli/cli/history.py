@@ -255,7 +255,7 @@ class _Bisection:
     def _record_change(self, change: Change) -> Json:
         origins = [self.origin(change, id) for id in change.call_ids] or [self.origin(change)]
         titles = [title_of(call) for origin in origins for call in origin.others]
-        return {"kind": change.kind, **origin_record(origins[-1]), "call_ids": change.call_ids, "or_calls": titles}
+        return {"kind": change.kind, **origins[-1].record(), "call_ids": change.call_ids, "or_calls": titles}
 
     def _record_run(self, run: Run) -> Json:
         verdict = {"state": run.state, "place": self._describe_state(run.state), "verdict": run.verdict}
@@ -278,21 +278,6 @@ def _headline(change: Change, origin: ChangeOrigin, before: ChangeOrigin | None,
     if origin.call is not None:
         return f"Call {origin.call_number} of {origin.calls}, {origin.title}, in {quoted}"
     return f"{'a' if short else 'A'} call of a sub-agent in {quoted}"
-
-
-def origin_record(origin: ChangeOrigin) -> Json:
-    request = origin.request
-    return {
-        "session_id": origin.session_id,
-        "prompt": origin.prompt_number or None,
-        "prompt_text": "" if origin.prompt is None else origin.prompt.text,
-        "call": origin.call_number or None,
-        "call_id": "" if origin.call is None else origin.call.id,
-        "title": origin.title,
-        "model": origin.model,
-        "at": origin.at,
-        "cost_usd": None if request is None else request.cost_usd,
-    }
 
 
 _COLOURS: Mapping[str, str] = {"+": "32", "-": "31", "@": "36", "d": "1"}

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Literal
 
 from agentcli.core.frozen import frozen, slotted
+from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, list_calls
 from agentcli.workspace.journal import SubmissionRecord
@@ -144,6 +145,20 @@ class ChangeOrigin:
     @property
     def prompt_text(self) -> str:
         return "" if self.prompt is None else plain_line(self.prompt.text, 200)
+
+    def record(self) -> Json:
+        """For JSON output."""
+        return {
+            "session_id": self.session_id,
+            "prompt": self.prompt_number or None,
+            "prompt_text": "" if self.prompt is None else self.prompt.text,
+            "call": self.call_number or None,
+            "call_id": "" if self.call is None else self.call.id,
+            "title": self.title,
+            "model": self.model,
+            "at": self.at,
+            "cost_usd": None if self.request is None else self.request.cost_usd,
+        }
 
 
 def find_origin(timeline: Timeline, prompt_id: str, call_id: str = "") -> ChangeOrigin:

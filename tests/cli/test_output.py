@@ -64,6 +64,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "sessions delete": [["hostile"], [HOSTILE], ["hostile", "--yes"]],
     "sessions prune": [["--older-than", "0h", "--named", "--dry-run"], ["--older-than", HOSTILE]],
     "bisect": [["false"], ["hostile", "false", "--json"], [HOSTILE, HOSTILE], ["false", "--from", HOSTILE]],
+    "blame": [[HOSTILE], [f"x:{HOSTILE}"], [f"{HOSTILE}:3", "--json"], [LONE_BYTE]],
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],
     "quarantine": [[], [HOSTILE]],
     "quarantine list": [[], ["--json"], [HOSTILE]],

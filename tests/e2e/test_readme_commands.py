@@ -35,6 +35,8 @@ CODES = {
     "mcp login": (2,),
     # Nothing changed in the session; tests/e2e/test_bisect.py has one where something did.
     "bisect": (1,),
+    # Nor is there such a file; tests/e2e/test_blame.py has one.
+    "blame": (1,),
 }
 LOOKING_BACK = ("bisect", "sessions show", "trace")
 """Commands about a session that must exist: one with the words `parser` and `regex` in it."""
