@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentcli.core.errors import AgentError
@@ -11,7 +11,11 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.trust import TrustState
+    from agentcli.core.events import Event
     from agentcli.session.base import Rewind
+
+
+BUSY = "Something is still running. Stop it with Esc, then try again."
 
 
 class Unavailable(AgentError):
@@ -51,6 +55,11 @@ class FrontEnd(Protocol):
 
     def send(self, line: str) -> None:
         """Send a line as if the user had typed it."""
+        raise Unavailable(self.instead)
+
+    async def perform(self, work: AsyncGenerator[Event, None]) -> None:
+        """Run work of a command as a submission, with its events in the transcript, and wait for its end. Esc stops
+        it: the work sees that in the signal of the session."""
         raise Unavailable(self.instead)
 
     def prefill(self, text: str) -> None:

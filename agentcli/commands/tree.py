@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.ports import EmitEvent
+from agentcli.commands.base import say
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.context.report import ChangePrice
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import UsageError
+from agentcli.core.events import Event, MessageAppended, NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
@@ -28,7 +32,9 @@ from agentcli.history.tree import (
     price_of_return,
     read_copies,
 )
+from agentcli.session.base import Rewind
 from agentcli.session.find import find
+from agentcli.session.load import load_session
 from agentcli.session.timeline import PromptStep, Timeline, read_timeline
 
 MAX_NAME = 60
@@ -87,8 +93,8 @@ def text_of(tree: SessionTree) -> str:
 
 async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     """Draws every prompt of every branch with what it changed and cost. Pick one to continue after it, or to edit it
-    and send it again. What is left stays a branch, so you can always switch back. /rewind goes back on the current
-    branch only.
+    and send it again. What is left stays a branch, so you can always switch back; a summary of it by the small model
+    can be carried over. /rewind goes back on the current branch only.
 
     /tree        show the tree and pick a prompt
     /tree regex  switch to the branch with this name
@@ -187,6 +193,10 @@ async def go_to(
     after, before = place_after(tree.timeline, row.prompt), place_before(tree.timeline, row.prompt)
     step = tree.timeline.prompts.get(row.prompt)
     name = f"“{plain_line(row.label, _MAX_QUOTED)}”"
+    left = {
+        "after": left_prompts(tree.timeline, row.prompt),
+        "edit": left_prompts(tree.timeline, step.parent) if step is not None else [],
+    }
     choices = []
     if after is not None:
         note = price_at(engine, tree, row.prompt).text
@@ -197,17 +207,54 @@ async def go_to(
     choices = [choice for choice in choices if preferred in ("", choice.value)]
     if not choices:
         raise UsageError("The conversation is at this point already.")
+    for one in [choice for choice in choices if left[choice.value]]:
+        label = f"{one.label}, with a summary of what you leave"
+        choices.insert(choices.index(one) + 1, Choice(f"{one.value}{_WITH_SUMMARY}", label, one.detail))
     picked = await front_end.choose(f"Go to {name}? Files stay as they are", choices)
-    rewind = {"after": after, "edit": before}.get(picked or "")
+    way = (picked or "").removesuffix(_WITH_SUMMARY)
+    rewind = {"after": after, "edit": before}.get(way)
     if rewind is None:
         return None
-    left = len(left_prompts(tree.timeline, row.prompt if picked == "after" or step is None else step.parent))
+    summed_up = ""
+    if picked != way:
+        rewind, summed_up = await _carry_summary(engine, rewind, left[way], front_end)
     await front_end.open_session(engine.session_id, rewind)
-    if picked == "edit" and step is not None:
+    if way == "edit" and step is not None:
         front_end.prefill(plain_text(step.text))
-    stays = f" {counted(left, 'prompt')} stay as a branch: /tree returns to it." if left else ""
-    place = f"after {name}" if picked == "after" else f"before {name}"
-    return f"The conversation continues {place}. Files are as they were.{stays}"
+    stays = f" {counted(len(left[way]), 'prompt')} stay as a branch: /tree returns to it." if left[way] else ""
+    place = f"after {name}" if way == "after" else f"before {name}"
+    return f"The conversation continues {place}. Files are as they were.{stays}{summed_up}"
+
+
+_WITH_SUMMARY = "+summary"
+
+
+async def _carry_summary(
+    engine: Engine, rewind: Rewind, left: Sequence[PromptStep], front_end: FrontEnd
+) -> tuple[Rewind, str]:
+    """Summarise what is left. Returns the place with that summary, and a sentence for the user."""
+    from agentcli.agent.context.left_branch import summarise_left, summary_note
+
+    session, path = engine.session, engine.session.store.path
+    outcome = ["", "it was stopped"]
+
+    async def summarise(emit: EmitEvent) -> None:
+        assert session.signal is not None
+        await emit(say(f"Summarising {counted(len(left), 'prompt')}. Esc switches without a summary."))
+        messages = await engine.messages_with(left[0].id)
+        begin = next((place for place, message in enumerate(messages) if message.id == left[0].id), 0)
+        outcome[:] = await summarise_left(session, messages[begin:], session.signal, emit)
+
+    outlet: Outlet[Event] = Outlet()
+    await front_end.perform(outlet.deliver(summarise(outlet.emit)))
+    summary, problem = outcome
+    if not summary or path is None:
+        return rewind, f" There is no summary: {plain_line(problem, 200).rstrip('.')}."
+    there = await in_thread(partial(load_session, path, with_history=False, rewind=rewind))
+    shown = NoticeRaised(text=f"Summary of what you left, for the model:\n{summary}", code="command")
+    note = MessageAppended(message=summary_note(summary, session.ids.new()))
+    branch = session.store.add_branch(rewind, there, [note, shown])
+    return Rewind(branch=branch), " The model gets the summary with your next prompt."
 
 
 async def run_branch(engine: Engine, arguments: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +213,13 @@ class SessionDriver:
         else:
             self.enqueue(draft)
 
+    def perform(self, work: AsyncGenerator[ev.Event, None]) -> asyncio.Task[None] | None:
+        """Run a command's own work as a submission; None if one runs already."""
+        if self._engine is None or self.busy or self._holding:
+            return None
+        self._start(self._engine, work)
+        return self._running
+
     def enqueue(self, draft: Draft) -> None:
         """Let a draft wait for the running submission."""
         assert self._engine is not None
@@ -302,8 +309,8 @@ class SessionDriver:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _start(self, engine: Engine, draft: Draft | None) -> None:
-        """`draft`: as for `submit`."""
+    def _start(self, engine: Engine, draft: Draft | AsyncGenerator[ev.Event, None] | None) -> None:
+        """`draft`: as for `submit`, or a command's own work."""
         self._is_interrupted = False
         if self._watching is not None:
             self._watching.cancel()
@@ -321,9 +328,10 @@ class SessionDriver:
         if not self.busy and not self._holding and not self._due and engine.wakes.due():
             self._start(engine, None)
 
-    async def _run(self, engine: Engine, draft: Draft | None) -> None:
+    async def _run(self, engine: Engine, draft: Draft | AsyncGenerator[ev.Event, None] | None) -> None:
         try:
-            async with aclosing(await submit(engine, draft)) as events:
+            work = engine.perform(draft) if isinstance(draft, AsyncGenerator) else await submit(engine, draft)
+            async with aclosing(work) as events:
                 slice_began = time.monotonic()
                 async for event in events:
                     if self._abort_reason is not None and self._engine is not None:

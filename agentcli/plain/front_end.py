@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
+from agentcli.commands.front_end import BUSY, Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text, show_command
 from agentcli.interactive.login.model_access import ModelAccess
@@ -19,6 +19,7 @@ from agentcli.plain.questions import QuestionClosed, choose
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.trust import TrustState
+    from agentcli.core.events import Event
     from agentcli.interactive.login.welcome import Welcome
     from agentcli.interactive.login.welcome_actions import WelcomeActions
     from agentcli.plain.session import PlainSession
@@ -93,6 +94,13 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
         from agentcli.plain.questions import answer_question
 
         return await answer_question(ask_for_trust(state, can_exit=False), self._plain.session) == TRUSTED
+
+    async def perform(self, work: AsyncGenerator[Event, None]) -> None:
+        session = self._plain.session
+        if (running := session.driver.perform(work)) is None:
+            raise AgentError(BUSY)
+        await session.wait_until_released()
+        await asyncio.wait([running])
 
     def prefill(self, text: str) -> None:
         self._plain.session.put_before(text)

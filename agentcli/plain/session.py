@@ -149,6 +149,10 @@ class PlainSession(View):
         if before is not None and not await self.wait_for(before, text):
             return
         self.driver.send(Draft(text))
+        await self.wait_until_released()
+
+    async def wait_until_released(self) -> None:
+        """Read keys until the next prompt may be shown."""
         with self._reader.working(self):
             await self.released.wait()
             # The prompt would be in the way of their output.

@@ -52,7 +52,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
@@ -69,6 +69,9 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+
+if TYPE_CHECKING:
+    from agentcli.session.load import LoadedSession
 
 CallState = Literal["asked", "answered", "begun"]
 
@@ -175,6 +178,11 @@ class Store:
 
     def begin_branch(self, name: str, *, leaves: bool) -> None:
         """Name the branch that continues here. `leaves`: the branch so far has another name and ends here."""
+
+    def add_branch(self, rewind: Rewind, there: LoadedSession, events: Iterable[ev.Event], name: str = "") -> str:
+        """Store a branch on which these events follow the place of `rewind`, without going there. `there`: the session
+        as `load_session` reads it at that place. Returns its id for `Rewind.branch`."""
+        return ""
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
         """Store the system context and the output style, which a resumed session must reuse byte for byte, and the

@@ -257,6 +257,18 @@ class SessionStore(Store):
             self._write("rewind", {})
         self._write("branch-name", {"name": name})
 
+    def add_branch(self, rewind: Rewind, there: LoadedSession, events: Iterable[ev.Event], name: str = "") -> str:
+        here = self._leaf, self._message_count
+        left = self._write("rewind", rewind.to_dict())
+        self._leaf, self._message_count = there.leaf, there.message_count
+        for event in events:
+            self.record(event)
+        if name:
+            self._write("branch-name", {"name": name})
+        branch = self._write("rewind", {"branch": left})
+        self._leaf, self._message_count = here
+        return branch
+
     def resume_name(self) -> str:
         # A generated title may change, and a name that begins with a dash would be taken for a flag.
         is_given = bool(self._title) and not self._is_title_generated

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.commands.front_end import BUSY, Choice, FrontEnd
 from agentcli.config.themes import ThemeError
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState
     from agentcli.context.report import ChangePrice
+    from agentcli.core.events import Event
     from agentcli.history.steps import StepChoice, StepList
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
@@ -60,6 +61,12 @@ class AppFrontEnd(FrontEnd):
 
     def send(self, line: str) -> None:
         self._chat.send(Draft(line))
+
+    async def perform(self, work: AsyncGenerator[Event, None]) -> None:
+        if (running := self._chat.session.perform(work)) is None:
+            raise AgentError(BUSY)
+        await asyncio.wait([running])
+        self._chat.session.catch_up()
 
     def prefill(self, text: str) -> None:
         self._chat.prompt.load(Draft(text))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,13 +17,14 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.line import run_command
 from agentcli.commands.registry import find
 from agentcli.commands.tree import price_at, read_tree, text_of
-from agentcli.core.events import NoticeRaised
+from agentcli.core.events import Event, NoticeRaised, UsageReported
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Rewind
 from tests.support.cacheserver import CacheServer
 from tests.support.fakes import collect, result_of
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, fails, reply
+from tests.support.validate import problems
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +48,9 @@ class Desk(FrontEnd):
         self.picks: list[str] = []
         self.asked: list[tuple[str, list[Choice]]] = []
         self.prefilled = ""
+        self.shown: list[Event] = []
+        """Events of work that commands ran."""
+        self.interrupts = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,6 +72,13 @@ class Desk(FrontEnd):
     async def open_session(self, resume: str | None = None, rewind: Rewind | None = None) -> None:
         await self.engine.aclose()
         self.engine = build_engine(another_session(self._options, resume, rewind))
+
+    async def perform(self, work: AsyncGenerator[Event, None]) -> None:
+        async with aclosing(self.engine.perform(work)) as events:
+            async for event in events:
+                self.shown.append(event)
+                if self.interrupts:
+                    self.engine.abort()
 
     async def prompt(self, text: str) -> str:
         return result_of(await collect(self.engine.submit(text))).text
@@ -170,6 +182,63 @@ async def test_editing_a_prompt_goes_before_it_and_keeps_its_text(tmp_path: Path
         assert "\x1b" not in desk.prefilled
         assert await texts_sent(desk.engine) == ["First"]
         assert rows(await desk.drawn()) == ["● First  ← you are here", "○ Second red"]
+
+
+async def test_a_summary_of_what_is_left_goes_with_the_next_prompt_once(tmp_path: Path) -> None:
+    summary = "They tried a \x1b[31mregex."
+    replies = ("One.", "Two.", "Three.", summary, "Four.", "Five.")
+    async with CacheServer(*replies) as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("With a regex")
+        await desk.prompt("More of it")
+        before = desk.engine.costs.session_totals.cost_usd
+        said = await desk.command("tree 1", "after+summary")
+        assert said.endswith(
+            "2 prompts stay as a branch: /tree returns to it. The model gets the summary with your next prompt."
+        )
+        asked = server.bodies[3]["messages"][0]["content"][0]["text"]
+        assert "With a regex" in asked
+        assert "More of it" in asked
+        assert "First" not in asked
+        spent = [event for event in desk.shown if isinstance(event, UsageReported)]
+        price = sum(one.cost_usd or 0 for one in spent)
+        assert desk.engine.costs.session_totals.cost_usd == pytest.approx(before + price)
+        assert desk.engine.costs.session_totals.cost_usd > before
+        shown = [event.text for event in desk.engine.take_history() if isinstance(event, NoticeRaised)]
+        assert shown[-1] == "Summary of what you left, for the model:\nThey tried a regex."
+        await desk.prompt("By hand instead")
+        # It survives a resume.
+        await desk.open_session(desk.engine.session_id)
+        await desk.prompt("Go on")
+        for body in server.bodies[4:6]:
+            assert problems(body) == []
+            sent = [block["text"] for message in body["messages"] for block in message["content"]]
+            carried = [text for text in sent if "They tried a regex." in text]
+            assert len(carried) == 1
+            assert carried[0].startswith("[The user went back to this point")
+            assert not any("With a regex" in text for text in sent)
+        assert rows(await desk.drawn()) == [
+            "● First",
+            "├─○ With a regex",
+            "│ ○ More of it",
+            "● By hand instead",
+            "● Go on  ← you are here",
+        ]
+
+
+async def test_without_a_summary_the_switch_is_made_all_the_same(tmp_path: Path) -> None:
+    async with CacheServer("One.", "Two.", fails(400), "Three.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Second")
+        said = await desk.command("tree 1", "after+summary")
+        assert "There is no summary: " in said
+        assert await texts_sent(desk.engine) == ["First"]
+        await desk.command("tree 2", "after")
+        desk.interrupts = True
+        said = await desk.command("tree 2", "edit+summary")
+        assert said.endswith("There is no summary: it was stopped.")
+        assert await texts_sent(desk.engine) == ["First"]
+        assert len(server.bodies) == 3
 
 
 async def test_sessions_that_were_copied_are_shown_with_each_other(tmp_path: Path) -> None:
