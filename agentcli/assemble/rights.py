@@ -240,7 +240,8 @@ class RightsBuilder:
         return tuple(Path(entry) for entry in entries if entry.startswith(f"{home}/.") and entry.endswith("/bin"))
 
     def _list_own_folders(self) -> tuple[Path, ...]:
-        folders = (self._env.paths.config_dir, self._env.paths.state_dir)
+        paths = self._env.paths
+        folders = (paths.config_dir, paths.state_dir, paths.index_dir)
         return tuple(part for folder in folders if folder for part in find_own_parts(folder, self._env.working_dirs))
 
     def rule_keeper(self) -> RuleKeeper:

@@ -23,6 +23,7 @@ from agentcli.cli import (
     permissions,
     plugins,
     session_files,
+    session_search,
     sessions,
     trace,
 )
@@ -64,6 +65,7 @@ def command_tree() -> TyperGroup:
         "rename": session_files.rename,
         "delete": session_files.delete,
         "prune": session_files.prune,
+        "search": session_search.search,
     }
     _add_group(app, "sessions", stored, no_args_is_help=False).callback(invoke_without_command=True)(_list_by_default)
     _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})

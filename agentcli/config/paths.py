@@ -56,6 +56,11 @@ class Paths:
         return self.config_dir / "settings.json" if self.config_dir else None
 
     @property
+    def index_dir(self) -> Path | None:
+        """The folder of the search index, which has the texts of all sessions."""
+        return self.cache_dir / "sessions" if self.cache_dir else None
+
+    @property
     def quarantine_dir(self) -> Path | None:
         return self.state_dir / "quarantine" if self.state_dir else None
 

@@ -205,8 +205,14 @@ def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = N
     return (record for _position, record in scan_places(path, session, begin, end))
 
 
-def scan_places(path: Path, session: LoadedSession, begin: int, end: int | None) -> Iterator[tuple[int, Json]]:
-    """As `scan`, each record with the offset of its line."""
+def scan_places(
+    path: Path,
+    session: LoadedSession,
+    begin: int,
+    end: int | None,
+    is_wanted: Callable[[bytes], bool] = lambda _line: True,
+) -> Iterator[tuple[int, Json]]:
+    """As `scan`, each record with the offset of its line. `is_wanted`: whether a line is parsed at all."""
     position = whole = begin
     too_long = False
     with open_regular(path, buffering=1 << 20) as file:
@@ -218,6 +224,9 @@ def scan_places(path: Path, session: LoadedSession, begin: int, end: int | None)
                 # An oversized line comes in several pieces, which count once.
                 session.skipped += not too_long
                 too_long = not complete
+                whole = position
+                continue
+            if complete and not is_wanted(line):
                 whole = position
                 continue
             record = decode_line(line)

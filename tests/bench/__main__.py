@@ -26,6 +26,7 @@ from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
 from tests.bench.questions import questions
 from tests.bench.ratios import Compared, compare, decode_baseline, encode_baseline, regressions, table, unmeasured
+from tests.bench.search import search
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
@@ -44,6 +45,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "memory": (memory, 2),
     "abort": (abort, 10),
     "session": (session, 3),
+    "search": (search, 5),
     "questions": (questions, 1),
     "snapshot": (snapshot, 25),
     "prepare": (prepare, 5),

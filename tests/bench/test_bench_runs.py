@@ -18,6 +18,7 @@ from tests.bench.measure import Measure, Report, quantile
 from tests.bench.prepare import prepare
 from tests.bench.process import INSTALLED, ending, start
 from tests.bench.program import LEAST_CLIENT, REPOSITORY, Workshop, workshop
+from tests.bench.search import search
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
@@ -32,6 +33,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "memory": partial(memory, turns=4),
     "abort": partial(abort, stubborn_runs=0),
     "session": partial(session, records=40),
+    "search": partial(search, sessions=4, megabytes=0.1),
     "snapshot": partial(snapshot, sizes=(100,)),
     "prepare": partial(prepare, messages=200),
     "growth": partial(growth, turns=10),

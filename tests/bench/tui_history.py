@@ -37,7 +37,7 @@ def write_session(place: Workshop, turns: int, compacted_every: int = 0) -> str:
     state = Path(place.home) / ".local/state/agentcli"
     store = SessionStore.create(SessionContext(state, Path(place.project), SystemClock(), ids, "bench"), ids.new())
     for turn in range(turns):
-        for event in _turn(ids, turn, LAST_WORDS if turn == turns - 1 else f"Turn {turn} is done."):
+        for event in turn_events(ids, turn, LAST_WORDS if turn == turns - 1 else f"Turn {turn} is done."):
             store.record(event)
         if compacted_every and (turn + 1) % compacted_every == 0:
             summary = Message("user", (TextBlock(_ANSWER),), ids.new(), Origin.SUMMARY)
@@ -48,13 +48,13 @@ def write_session(place: Workshop, turns: int, compacted_every: int = 0) -> str:
     return store.session_id
 
 
-def _turn(ids: RandomIds, turn: int, words: str) -> list[Event]:
+def turn_events(ids: RandomIds, turn: int, words: str, output: str = _OUTPUT, prompt: str = "") -> list[Event]:
     call = ToolUseBlock(f"toolu_{turn:06d}", "Read", {"file_path": f"src/some/file{turn}.py"})
-    result = ToolResultBlock(call.id, (TextBlock(_OUTPUT),))
-    prompt = Message("user", (TextBlock(f"And what about part {turn}?"),), ids.new(), Origin.PROMPT)
+    result = ToolResultBlock(call.id, (TextBlock(output),))
+    asked = TextBlock(prompt or f"And what about part {turn}?")
     results = Message("user", (result,), ids.new(), Origin.TOOL_RESULTS)
     return [
-        MessageAppended(message=prompt),
+        MessageAppended(message=Message("user", (asked,), ids.new(), Origin.PROMPT)),
         *_reply(ids, turn, call, "tool_use"),
         ToolFinished(tool_use_id=call.id, name="Read", result=result, summary="10 lines"),
         MessageAppended(message=results),

@@ -63,6 +63,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "sessions rename": [["hostile", HOSTILE], ["hostile", LONE_BYTE], [HOSTILE, "x"]],
     "sessions delete": [["hostile"], [HOSTILE], ["hostile", "--yes"]],
     "sessions prune": [["--older-than", "0h", "--named", "--dry-run"], ["--older-than", HOSTILE]],
+    "sessions search": [["hostile"], ["fake", "--all"], ["fake", "--json"], [HOSTILE], [LONE_BYTE]],
     "bisect": [["false"], ["hostile", "false", "--json"], [HOSTILE, HOSTILE], ["false", "--from", HOSTILE]],
     "blame": [[HOSTILE], [f"x:{HOSTILE}"], [f"{HOSTILE}:3", "--json"], [LONE_BYTE]],
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],

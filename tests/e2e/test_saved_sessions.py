@@ -30,3 +30,34 @@ async def test_a_session_is_shown_with_what_each_prompt_cost_and_changed(program
     assert f"agentcli -r {record['session_id']}" in shown.out
     missing = await program.run("sessions", "show", "giraffe")
     assert (missing.code, "giraffe" in missing.err) == (1, True)
+
+
+async def test_words_of_old_sessions_are_found_with_the_command_that_opens_them(program: Program) -> None:
+    bash = call("Bash", command="echo giraffe-7")
+    answers = ("It was the \x1b[31mslice\x1b[0m of the parser.", reply(bash), "Nothing.", "Not here.")
+    async with LoopbackServer(*answers) as server:
+        program.talk_to(server.url)
+        for words in (("Why is the parser wrong?",), ("-c", "Say giraffe"), ("Something else",)):
+            ended = await program.run("-p", *words, "--permission-mode", "bypassPermissions")
+            assert ended.code == 0, ended.err
+    found = await program.run("sessions", "search", "PARSER", "slic")
+    assert found.code == 0, found.err
+    assert "prompt 1" in found.out
+    assert "◆ It was the slice of the parser." in found.out
+    (line,) = (line for line in found.err.splitlines() if line.startswith("To open a session: "))
+    session = line.rpartition(" ")[2]
+    assert found.out.startswith(session)
+    records = json.loads((await program.run("sessions", "search", "giraffe", "--json")).out)
+    assert [(one["session_id"], one["prompt"], one["found_in"]) for one in records] == [(session, 2, "prompt")]
+    command = json.loads((await program.run("sessions", "search", "echo giraffe", "--json")).out)
+    assert [one["found_in"] for one in command] == ["call"]
+    nothing = await program.run("sessions", "search", "elephant")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "--all searches those of all folders" in nothing.err
+    (index,) = (program.home / ".cache/agentcli/sessions").glob("*.sqlite")
+    index.write_bytes(b"garbage" * 1000)
+    assert (await program.run("sessions", "search", "giraffe")).code == 0
+    program.environ["AGENTCLI_CACHE_DIR"] = str(index)
+    without = await program.run("sessions", "search", "giraffe")
+    assert (without.code, "prompt 2" in without.out) == (0, True)
+    assert "The session files were read instead" in without.err

@@ -1,0 +1,359 @@
+"""Full-text search: what is found, the index over changing files, and what works without one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agentcli.context.prompt import system_context
+from agentcli.core.events import BlockFinished, Event, MessageAppended, ToolFinished, UsageReported
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.usage import Usage
+from agentcli.session import search_index
+from agentcli.session.base import Rewind
+from agentcli.session.find import list_sessions
+from agentcli.session.search_index import IndexUnavailable, SearchHit, SessionIndex, search_sessions
+from agentcli.session.search_text import WordQuery
+from agentcli.session.store import SessionStore
+from tests.session.conversations import FixedClock, result, workplace
+
+IDS = [f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abcd"]
+
+
+class Clock(FixedClock):
+    """One minute later with each reading."""
+
+    minute = 0
+
+    def timestamp(self) -> str:
+        Clock.minute += 1
+        return f"2026-11-19T{Clock.minute // 60:02}:{Clock.minute % 60:02}:00.000Z"
+
+
+class Talk:
+    """A session whose prompts and answers are given."""
+
+    def __init__(self, folder: Path, number: int = 0, *, resumes: bool = False, **rest: object) -> None:
+        self.folder = folder
+        self.ids = SequentialIds(1_000 * (number + 1) + 500 * resumes)
+        place = workplace(folder, first_id=1_000_000 * (number + 1) + 500_000 * resumes, clock=Clock())
+        if resumes:
+            path = next((folder / "state").glob(f"sessions/*/{IDS[number]}.jsonl"))
+            self.store, _loaded = SessionStore.resume(place, path, **rest)  # type: ignore[arg-type]
+        else:
+            self.store = SessionStore.create(place, IDS[number])
+
+    @property
+    def path(self) -> Path:
+        assert self.store.path is not None
+        return self.store.path
+
+    def record(self, *events: Event) -> None:
+        for event in events:
+            self.store.record(event)
+
+    def say(self, prompt: str, answer: str = "", *calls: ToolUseBlock, origin: Origin = Origin.PROMPT) -> str:
+        """Returns the id of the prompt."""
+        asked = Message("user", (TextBlock(prompt),), self.ids.new(), origin)
+        self.record(MessageAppended(message=asked))
+        blocks: tuple[Block, ...] = (*calls, TextBlock(answer or "ok"))
+        reply = Message("assistant", blocks, self.ids.new(), Origin.REPLY, "msg", "model-a", "end_turn", Usage(1, 1))
+        for index, block in enumerate(blocks):
+            self.record(BlockFinished(message_id=reply.id, api_id="msg", model="model-a", index=index, block=block))
+        self.record(UsageReported(model="model-a", usage=Usage(1, 1), cost_usd=0.25), MessageAppended(message=reply))
+        return asked.id
+
+    def finish(self, call: ToolUseBlock, text: str, path: str = "") -> None:
+        block = ToolResultBlock(call.id, (TextBlock(text),))
+        display = {"kind": "diff", "path": path, "diff": "+x", "added": 1, "removed": 0} if path else {}
+        self.record(ToolFinished(tool_use_id=call.id, name=call.name, result=block, display=display))
+        self.record(MessageAppended(message=Message("user", (block,), self.ids.new(), Origin.TOOL_RESULTS)))
+
+    def close(self) -> Path:
+        self.record(result())
+        self.store.close()
+        return self.path
+
+
+def index_of(folder: Path) -> SessionIndex:
+    return SessionIndex(folder / "cache", folder / "state")
+
+
+def found(folder: Path, *words: str, cwd: Path | None = None) -> list[tuple[str, int, str]]:
+    """The hits in an index that is up to date: session, number of the prompt, where."""
+    index = index_of(folder)
+    index.update()
+    hits, problem = search_sessions(index, words, cwd, 50)
+    assert problem == ""
+    return [(hit.session.session_id[:1], hit.number, hit.found.role) for hit in hits]
+
+
+def one_hit(folder: Path, *words: str) -> SearchHit:
+    (hit,) = search_sessions(index_of(folder), words, None, 50)[0]
+    return hit
+
+
+@contextmanager
+def database(folder: Path) -> Iterator[sqlite3.Connection]:
+    (path,) = (folder / "cache").glob("*.sqlite")
+    db = sqlite3.connect(path)
+    yield db
+    db.commit()
+    db.close()
+
+
+def test_prompts_answers_commands_and_names_are_found_and_results_are_not(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.store.set_title("The release of autumn")
+    run = ToolUseBlock("t1", "Bash", {"command": "make -C docs html"})
+    write = ToolUseBlock("t2", "Write", {"file_path": "src/parser.py", "content": "giraffe " * 100})
+    talk.say("Fix the  parser, please", "The slice was wrong.", run, write)
+    talk.finish(write, "zebra", "src/parser.py")
+    talk.say("Why?")
+    talk.say("And a queued one: kiwi", origin=Origin.QUEUED)
+    talk.close()
+    assert found(tmp_path, "autumn") == [("a", 0, "title")]
+    assert found(tmp_path, "PARS") == [("a", 1, "prompt")], "the beginning of a word, in any case"
+    assert found(tmp_path, "slice", "fix") == [("a", 1, "prompt")], "words of a prompt and of its answer together"
+    assert found(tmp_path, "docs html") == [("a", 1, "call")]
+    assert found(tmp_path, "src/parser.py") == [("a", 1, "call")]
+    assert found(tmp_path, "kiwi") == [("a", 2, "prompt")], "a queued prompt belongs to the one before"
+    for words in (("html docs",), ("arser",), ("zebra",), ("giraffe",), ("parser", "why"), ("->",), ('"',), ("NOT",)):
+        assert found(tmp_path, *words) == [], words
+    facts = index_of(tmp_path).facts(list_sessions(tmp_path / "state")[0])
+    assert facts is not None
+    assert (facts.prompts, facts.cost_usd, facts.files) == (2, 0.75, ("src/parser.py",))
+
+
+def test_the_newest_prompt_comes_first_also_across_sessions_and_folders(tmp_path: Path) -> None:
+    first, second = Talk(tmp_path, 0), Talk(tmp_path, 1)
+    first.say("apple one")
+    second.say("apple two")
+    first.say("apple three")
+    for talk in (first, second):
+        talk.close()
+    assert [(id, number) for id, number, _role in found(tmp_path, "apple")] == [("a", 2), ("b", 1), ("a", 1)]
+    assert found(tmp_path, "apple", cwd=tmp_path) == found(tmp_path, "apple")
+    assert found(tmp_path, "apple", cwd=tmp_path / "elsewhere") == []
+
+
+def test_a_hit_has_the_words_around_it_marked_and_is_inert(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    hostile = "\x1b]0;owned\x07\x1b[2J\u202e[bold]x[/bold] \ud800"
+    talk.say(f"{'word ' * 500} the {hostile} Crème brûlée is here {'word ' * 500}")
+    talk.close()
+    found(tmp_path)
+    found_words = one_hit(tmp_path, "creme", "brulee").found
+    assert "Crème brûlée is here" in found_words.text
+    assert [found_words.text[first:last] for first, last in found_words.marks] == ["Crème", "brûlée"]
+    assert found_words.text.startswith("… ")
+    assert len(found_words.text) <= 160
+    assert not any(character in found_words.text for character in "\x1b\x07\u202e\ud800")
+    assert "[bold]x[/bold]" in found_words.text
+
+
+def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(tmp_path)
+    for number in range(4):
+        talk.say(f"apple {number}")
+    found(tmp_path)
+    read: list[int] = []
+    original = search_index.read_texts
+
+    def read_texts(path: Path, begin: int = 0, *rest: object, **more: object) -> object:
+        read.append(begin)
+        return original(path, begin, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search_index, "read_texts", read_texts)
+    assert len(found(tmp_path, "apple")) == 4
+    assert read == []
+    size = talk.path.stat().st_size
+    talk.say("more apples", "and pears")
+    assert [number for _id, number, _role in found(tmp_path, "apple")] == [5, 4, 3, 2, 1]
+    assert len(read) == 1
+    assert 0 < read[0] < size
+    talk.finish(ToolUseBlock("x", "Read", {}), "nothing")
+    assert found(tmp_path, "pears") == [("a", 5, "answer")], "a prompt that was read twice is found once"
+    talk.close()
+
+
+def test_a_torn_last_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.say("apple")
+    talk.say("banana")
+    whole = talk.close().read_bytes()
+    place = whole.index(b"banana") + 3
+    talk.path.write_bytes(whole[:place])
+    assert (found(tmp_path, "apple"), found(tmp_path, "ban")) == ([("a", 1, "prompt")], [])
+    talk.path.write_bytes(whole)
+    assert found(tmp_path, "banana") == [("a", 2, "prompt")]
+    talk.path.write_bytes(b"\0" * 40 + b"\n[1]\n" + whole)
+    assert found(tmp_path, "banana") == [("a", 2, "prompt")], "another file of the same name is read from its beginning"
+
+
+def test_deleted_sessions_are_forgotten_and_agents_are_left_out(tmp_path: Path) -> None:
+    gone, agent = Talk(tmp_path, 0), Talk(tmp_path, 1)
+    agent.store._parent = IDS[0]
+    for talk in (gone, agent):
+        talk.say("apple")
+        talk.close()
+    assert found(tmp_path, "apple") == [("a", 1, "prompt")]
+    assert [info.session_id for info in index_of(tmp_path).list_sessions()] == [IDS[0]]
+    gone.path.unlink()
+    assert found(tmp_path, "apple") == []
+    with database(tmp_path) as db:
+        assert db.execute("SELECT count(*) FROM texts").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM files").fetchone() == (1,)
+
+
+def test_branches_that_were_left_and_copies_are_found_too(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.say("apple")
+    second = talk.say("banana")
+    talk.close()
+    again = Talk(tmp_path, resumes=True, rewind=Rewind(before=second))
+    again.say("cherry")
+    again.close()
+    place = workplace(tmp_path, first_id=9_000_000, clock=Clock())
+    copy, _loaded = SessionStore.fork(place, talk.path, IDS[3])
+    copy.close()
+    assert sorted(found(tmp_path, "banana")) == [("a", 2, "prompt"), ("d", 2, "prompt")]
+    assert sorted(found(tmp_path, "cherry")) == [("a", 3, "prompt"), ("d", 3, "prompt")]
+
+
+def test_the_list_of_sessions_is_the_same_with_and_without_the_index(tmp_path: Path) -> None:
+    for number in range(3):
+        talk = Talk(tmp_path, number)
+        talk.store.set_title(f"name {number} \ud800" if number else "")
+        talk.say(f"prompt {number}")
+        talk.close()
+        os.utime(talk.path, (1000 + number, 1000 + number))
+    state, index = tmp_path / "state", index_of(tmp_path)
+    expected = list_sessions(state)
+    assert list(index.list_sessions()) == expected
+    index.update()
+    assert list(index.list_sessions()) == expected
+    assert list(index.list_sessions(tmp_path)) == expected
+    assert list(index.list_sessions(tmp_path / "x")) == []
+    talk = Talk(tmp_path, 1, resumes=True)
+    talk.say("more")
+    talk.close()
+    assert list(index.list_sessions()) == list_sessions(state) != expected
+
+
+def test_the_branch_of_git_is_that_of_the_system_context(tmp_path: Path) -> None:
+    git = tmp_path / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/feature/pears\n")
+    talk = Talk(tmp_path)
+    talk.store.set_system_context(system_context(tmp_path, [tmp_path], "linux", "2026-11-19"))
+    talk.say("apple")
+    talk.close()
+    found(tmp_path)
+    facts = index_of(tmp_path).facts(list_sessions(tmp_path / "state")[0])
+    assert facts is not None
+    assert facts.branch == "feature/pears"
+
+
+def test_long_texts_are_found_whole_and_the_index_is_private(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.say("start " + "filler " * 20_000 + "needle", "x" * 50_000 + " pin")
+    talk.close()
+    assert found(tmp_path, "needle", "filler") == [("a", 1, "prompt")]
+    assert found(tmp_path, "pin") == [("a", 1, "answer")]
+    prompt, answer = index_of(tmp_path).read_prompt(one_hit(tmp_path, "needle"))
+    assert (len(prompt), len(answer)) == (140_012, 50_004)
+    folder = tmp_path / "cache"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("damage", ["older", "garbage", "truncated"])
+def test_an_index_that_is_damaged_or_of_another_version_is_made_again(tmp_path: Path, damage: str) -> None:
+    talk = Talk(tmp_path)
+    for number in range(100):
+        talk.say(f"apple {number}", "word " * 1_000)
+    talk.close()
+    assert len(found(tmp_path, "apple")) == 50
+    (path,) = (tmp_path / "cache").glob("*.sqlite")
+    if damage == "older":
+        with database(tmp_path) as db:
+            db.executescript("PRAGMA user_version = 999; DROP TABLE prompts;")
+    else:
+        path.write_bytes(b"garbage " * 2_000 if damage == "garbage" else path.read_bytes()[:5_000])
+    assert len(found(tmp_path, "apple")) == 50
+
+
+def test_two_processes_may_update_and_search_at_the_same_time(tmp_path: Path) -> None:
+    for number in range(4):
+        talk = Talk(tmp_path, number)
+        for _prompt in range(20):
+            talk.say("apple " * 50)
+        talk.close()
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(found, tmp_path, "apple") for _number in range(8)]:
+            assert len(done.result()) == 50
+    with database(tmp_path) as db:
+        assert db.execute("SELECT count(*) FROM prompts").fetchone() == (80,)
+        assert db.execute("SELECT count(*) FROM texts").fetchone() == (80,)
+
+
+def test_an_interrupted_update_keeps_what_is_done_and_the_next_one_continues(tmp_path: Path) -> None:
+    for number in range(3):
+        talk = Talk(tmp_path, number)
+        talk.say("apple")
+        talk.close()
+        os.utime(talk.path, (1000 + number, 1000 + number))
+    index, seen = index_of(tmp_path), list[tuple[int, int]]()
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index.update(progress=progress)
+    assert seen == [(0, 3), (1, 3), (2, 3)]
+    assert {hit.session.session_id for hit in index.search(WordQuery(["apple"]))} == {IDS[2], IDS[1]}, "newest first"
+    seen.clear()
+    index.update(progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("case", ["no folder", "no FTS5", "not a folder", "full disk"])
+def test_without_an_index_the_session_files_are_read_and_the_reason_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    first, second = Talk(tmp_path, 0), Talk(tmp_path, 1)
+    for talk in (first, second):
+        talk.say("apple", "A pear, grüß Gott.")
+        talk.say("An apple again")
+        talk.close()
+    os.utime(first.path, (1000, 1000))
+    reason = {"no folder": "There is no folder", "no FTS5": "FTS5", "not a folder": "cannot be written"}
+    if case == "not a folder":
+        (tmp_path / "cache").write_text("")
+    elif case == "no FTS5":
+        monkeypatch.setattr(search_index, "_SCHEMA", search_index._SCHEMA.replace("fts5", "fts99"))
+    elif case == "full disk":
+
+        def fail(*_arguments: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        monkeypatch.setattr(search_index, "_create", fail)
+    index = SessionIndex(None if case == "no folder" else tmp_path / "cache", tmp_path / "state")
+    with pytest.raises(IndexUnavailable, match=reason.get(case, "disk is full")):
+        index.update()
+    hits, problem = search_sessions(index, ["apple"], tmp_path, 3)
+    assert reason.get(case, "disk is full") in problem
+    found_prompts = [(hit.session.session_id, hit.number) for hit in hits]
+    assert found_prompts == [(IDS[1], 2), (IDS[1], 1), (IDS[0], 2)]
+    assert [hit.found.role for hit in search_sessions(index, ["gruß"], tmp_path, 3)[0]] == ["answer", "answer"]
+    assert len(list(index.list_sessions())) == 2
