@@ -31,7 +31,7 @@ def rename(
 ) -> None:
     """Name a session. In an open session, use /rename.
 
-    agentcli sessions rename 3f2a81c4 "the parser"  then agentcli -r "the parser" resumes it
+    agentcli sessions rename parser "the parser"  then agentcli -r "the parser" resumes it
     """
     title = plain_line(name)
     if not title:
@@ -50,7 +50,7 @@ def delete(
 ) -> None:
     """Delete sessions with their tool output, sub-agents' transcripts and snapshots. This cannot be undone.
 
-    agentcli sessions delete 3f2a81c4  shows what would be deleted and asks
+    agentcli sessions delete parser  shows what would be deleted and asks
     """
     found = {info.session_id: info for info in map(find_session, wanted)}
     _delete(list(found.values()), yes)
