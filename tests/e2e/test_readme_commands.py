@@ -40,7 +40,7 @@ CODES = {
 }
 LOOKING_BACK = ("bisect", "sessions delete", "sessions rename", "sessions show", "sessions search", "trace")
 """Commands about a session that must exist: one with the words `parser` and `regex` in it."""
-WORDS = {"trust": "--yes", "sessions delete": "--yes"}
+WORDS = {"trust": "--yes", "sessions delete parser": "--yes"}
 """Words added to a command so that it ends without a user."""
 
 FOR_THE_SHELL = {"|", "<", ">", ">>"}
