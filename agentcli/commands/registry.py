@@ -217,6 +217,13 @@ COMMANDS: tuple[Command, ...] = (
         module="tree",
         local=ALWAYS,
     ),
+    Command(
+        "trace",
+        "Show when each request of a prompt was sent, and what it sent and got",
+        "[prompt[.step]]",
+        concurrent=True,
+        pages=lambda _word: True,
+    ),
     Command("branch", "Name the branch that continues here", "[name]", module="tree"),
     Command("clear", "Start a new session with an empty context", module="session", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", module="session", aliases=("quit",), local=ALWAYS),

@@ -59,7 +59,7 @@ async def read_tree(engine: Engine) -> SessionTree:
     """The tree of the open session. Raises `UsageError`."""
     path = engine.session.store.path
     if path is None or not engine.message_count:
-        raise UsageError("This session has no prompt yet, or is not saved, so there is no tree to show.")
+        raise UsageError("This session has no prompt yet, or is not saved, so there is nothing to show.")
 
     def read() -> SessionTree:
         timeline = read_timeline(path)
@@ -189,7 +189,7 @@ async def go_to(
         await front_end.open_session(row.session)
         return None
     if engine.running:
-        raise UsageError("A prompt is still running. Stop it with Esc, then open /tree again.")
+        raise UsageError("A prompt is still running. Stop it with Esc, then try again.")
     after, before = place_after(tree.timeline, row.prompt), place_before(tree.timeline, row.prompt)
     step = tree.timeline.prompts.get(row.prompt)
     name = f"“{plain_line(row.label, _MAX_QUOTED)}”"

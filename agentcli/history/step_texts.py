@@ -61,21 +61,17 @@ class StepReader:
             return [StepText(row.call.name, "heading"), StepText(_format_json(row.call.input))]
         if row.request is None:
             return _show_notes(row)
-        opened, body = self.open(row), self.body(row)
-        pieces = [
-            StepText("\n".join((describe_proof(opened.sent, opened.step), *describe_parameters(opened.sent))), "muted")
-        ]
-        same = count_same(opened) if only_new else 0
-        if only_new and same:
-            pieces += [StepText("Changes since the last request", "heading"), *self.show_changes(row)]
-        else:
-            for number, part in enumerate(body.get("system", ()), 1):
-                pieces += _titled(f"system prompt, part {number}", without_secrets(str(part.get("text", ""))))
-            pieces += _titled(counted(len(body.get("tools", ())), "tool"), _format_tools(body.get("tools", ())))
-        for message in body["messages"][same:]:
-            for title, text in show_message(message):
-                pieces += _titled(title, text)
-        return pieces
+        opened = self.open(row)
+        facts = (describe_proof(opened.sent, opened.step), *describe_parameters(opened.sent))
+        head = [StepText("\n".join(facts), "muted")]
+        if only_new and count_same(opened):
+            return [*head, StepText(""), *self.show_changes(row)]
+        body = self.body(row)
+        for number, part in enumerate(body.get("system", ()), 1):
+            head += _titled(f"system prompt, part {number}", without_secrets(str(part.get("text", ""))))
+        tools = body.get("tools", ())
+        head += _titled(counted(len(tools), "tool"), ", ".join(str(tool.get("name")) for tool in tools))
+        return [*head, *self._show_messages(row, 0)]
 
     def show_response(self, row: TraceRow) -> list[StepText]:
         if row.call is not None:
@@ -91,10 +87,16 @@ class StepReader:
         return pieces
 
     def show_changes(self, row: TraceRow) -> list[StepText]:
-        """What differs from the request before."""
+        """What differs from the request before, and the messages that are new."""
         if row.request is None:
-            return [StepText("Only requests are compared.", "muted")]
-        return [StepText("\n".join(describe_changes(self.open(row))))]
+            return [StepText("Only requests are compared with the one before.", "muted")]
+        opened = self.open(row)
+        return [StepText("\n".join(describe_changes(opened))), *self._show_messages(row, count_same(opened))]
+
+    def _show_messages(self, row: TraceRow, first: int) -> Iterator[StepText]:
+        for message in self.body(row)["messages"][first:]:
+            for title, text in show_message(message):
+                yield from _titled(title, text)
 
     def record(self, row: TraceRow) -> Json:
         """For programs: the exact request with its proof, and the reply; of a call its input and its result."""
@@ -115,10 +117,11 @@ class StepReader:
 
 def format_pieces(pieces: Sequence[StepText]) -> str:
     """The pieces as plain text."""
-    return "\n".join(f"\n── {piece.text}" if piece.kind == "heading" else piece.text for piece in pieces).strip("\n")
+    return "\n".join(f"── {piece.text}" if piece.kind == "heading" else str(piece.text) for piece in pieces).strip("\n")
 
 
 def _titled(title: str, text: str) -> Iterator[StepText]:
+    yield StepText("")
     yield StepText(title, "heading")
     yield StepText(text)
 
@@ -142,8 +145,3 @@ def _show_result(row: TraceRow) -> list[StepText]:
 
 def _format_json(value: Json) -> str:
     return json.dumps(redact_values(value), ensure_ascii=False, indent=2)
-
-
-def _format_tools(tools: Sequence[Json]) -> str:
-    """A line for each tool. The definitions are in the copied request."""
-    return ", ".join(str(tool.get("name")) for tool in tools)

@@ -34,7 +34,8 @@ class Step:
 class StepText:
     """A piece of a tab, as wide as the tab."""
 
-    text: str
+    text: str | Callable[[int], str]
+    """A function gets the width of the tab in columns."""
     kind: Literal["text", "muted", "heading", "markdown", "diff"] = "text"
     """diff: a unified diff."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from datetime import datetime
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 from agentcli.core import events as ev
@@ -179,7 +180,7 @@ class _Tracer:
         if call.asked_at:
             answered = self._ms(call.answered_at) if call.answered_at else end
             row.waits.append((start, answered))
-            row.notes.append(f"waited {duration((answered - start) / 1000)} for your answer: {call.answer or 'none'}")
+            row.notes.append(f"waited {format_time(answered - start)} for your answer: {call.answer or 'none'}")
         if call.started_at and self._ms(call.started_at) < reply_end:
             row.notes.append("began while the reply streamed")
         if outcome not in ("done", ""):
@@ -256,7 +257,7 @@ def _describe_break(event: ev.PrefixBroken) -> str:
 def _describe_request(row: TraceRow, step: RequestStep) -> Iterator[str]:
     usage = step.usage
     if row.ttft_ms is not None:
-        yield f"{duration(row.ttft_ms / 1000)} to the first token"
+        yield f"{format_time(row.ttft_ms)} to the first token"
     if step.is_reported:
         cached = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
         yield f"{token_count(usage.prompt_tokens)} in, {cached} from the cache"
@@ -319,7 +320,11 @@ def note_row(row: TraceRow) -> str:
 
 
 def time_row(row: TraceRow) -> str:
-    return "" if row.kind == "event" else duration(row.ms / 1000)
+    return "" if row.kind == "event" else format_time(row.ms)
+
+
+def format_time(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else duration(milliseconds / 1000)
 
 
 def head_trace(trace: Trace) -> list[str]:
@@ -332,7 +337,7 @@ def head_trace(trace: Trace) -> list[str]:
     models = ", ".join(plain_line(model, 60) for model in prompt.models)
     return [
         f"Prompt {trace.number}: {plain_line(without_secrets(prompt.text), 300)}",
-        f"{duration(trace.end / 1000)} · {money(prompt.cost_usd)} · {tokens}, {cached} from the cache · {end}",
+        f"{end} · {format_time(trace.end)} · {money(prompt.cost_usd)} · {tokens}, {cached} from the cache",
         *([models] if models else []),
     ]
 
@@ -352,8 +357,9 @@ def format_trace(trace: Trace, width: int) -> str:
         pad = " " * ((labels if bar >= _MIN_BAR else width - digits - times - 4) - cell_count(label))
         drawn = f"  {draw_bar(row, trace.end, bar)}" if bar >= _MIN_BAR else ""
         lines.append(f"{number:>{digits}}  {label}{pad}{drawn}  {time_row(row):>{times}}".rstrip())
-        if notes := note_row(row):
-            lines.append(cut(f"{' ' * digits}  {'  ' * (row.depth + 1)}{notes}", width))
+        indent = " " * (digits + 2 + 2 * (row.depth + 1))
+        notes = wrap(note_row(row), max(width, len(indent) + 16), initial_indent=indent, subsequent_indent=indent)
+        lines += [cut(line, width) for line in notes]
     used = {character for row in trace.rows for character in draw_bar(row, trace.end, max(1, bar))}
     legend = "  ".join(entry for entry in LEGEND.split("  ") if entry[0] in used)
     return "\n".join([*lines, "", *([cut(legend, width)] if bar >= _MIN_BAR else [])]).rstrip()

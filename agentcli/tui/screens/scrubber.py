@@ -431,7 +431,8 @@ class Scrubber(ListSheet[str, StepChoice]):
 def lay_out_texts(texts: Sequence[StepText], width: int, palette: Palette) -> list[BlockLine]:
     lines: list[BlockLine] = []
     for piece in texts:
-        text = piece.text if len(piece.text) <= MAX_TEXT else f"{piece.text[:MAX_TEXT]}\n[The rest is not shown.]"
+        text = piece.text if isinstance(piece.text, str) else piece.text(width)
+        text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[The rest is not shown.]"
         if piece.kind == "markdown":
             lines += lay_out_markdown("\n".join(safe_block(text)), width, palette)
         elif piece.kind == "diff":
