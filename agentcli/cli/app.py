@@ -66,6 +66,7 @@ def command_tree() -> TyperGroup:
         "delete": session_files.delete,
         "prune": session_files.prune,
         "search": session_search.search,
+        "import": session_files.import_,
     }
     _add_group(app, "sessions", stored, no_args_is_help=False).callback(invoke_without_command=True)(_list_by_default)
     _add_group(app, "permissions", {"test": permissions.try_rules, "list": permissions.list_rules})

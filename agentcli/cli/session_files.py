@@ -1,24 +1,29 @@
-"""`agentcli sessions rename`, `delete` and `prune`: change the saved sessions that no process has open."""
+"""`agentcli sessions rename`, `delete`, `prune` and `import`: change the saved sessions."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agentcli.cli.help import terminal_style
-from agentcli.cli.output import confirm, echo, notice
-from agentcli.cli.sessions import SessionArgument, find_session, session_lines, state_folder
+from agentcli.cli.output import confirm, echo, echo_json, notice
+from agentcli.cli.permissions import AsJson
+from agentcli.cli.sessions import SessionArgument, find_session, session_lines, session_record, state_folder
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.text.format import byte_size, counted
-from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line, show_name
+from agentcli.history.claude_code import ForeignSession, find_files, read_session, write_session
 from agentcli.history.removal import DAY_SECONDS, SessionRemover
+from agentcli.session.base import sessions_dir
 from agentcli.session.closed_sessions import is_open, rename_session
 from agentcli.session.find import SessionInfo, list_older
 
@@ -120,3 +125,79 @@ def _delete(sessions: Sequence[SessionInfo], yes: bool, *, dry_run: bool = False
         echo(f"Deleted {counted(deleted, 'session')}: {byte_size(freed)} freed.")
     if deleted < len(sessions):
         raise typer.Exit(1)
+
+
+# -------------------------------------------------------------------------------------------------------------- import
+
+
+def import_(
+    wanted: Annotated[
+        list[str] | None, typer.Argument(metavar="SESSION…", help="Ids or words of titles and first prompts.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Folder of Claude Code instead of ~/.claude.")
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all", help="Include the sessions of all folders.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="Only list them.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import sessions of Claude Code for this folder, to continue them here. Its own files are only read.
+
+    agentcli sessions import --list  the sessions that can be imported
+    agentcli sessions import         all of this folder
+    agentcli sessions import parser  those with this word
+    """
+    source = folder or Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    files = find_files(source, None if everywhere else Path.cwd())
+    found = (session for path in files if (session := _read(path)) is not None and _matches(session.info, wanted))
+    if as_json:
+        echo_json([session_record(session.info) for session in found])
+        return
+    outcomes: list[str] = []
+    for session in found:
+        outcomes.append(_import(session, everywhere=everywhere, list_only=list_only))
+        echo(_describe(session.info, outcomes[-1]))
+    if not outcomes:
+        where = "any folder" if everywhere else "this folder (--all includes all)"
+        notice(f"{show_name(str(source))} has no such sessions of {where}.")
+    elif not list_only:
+        echo("To continue one: agentcli -r")
+    if not {_NEW, _IMPORTED, _KNOWN}.issuperset(outcomes):
+        raise typer.Exit(1)
+
+
+_NEW, _IMPORTED, _KNOWN = "not imported", "imported", "imported before"
+
+
+def _import(session: ForeignSession, *, everywhere: bool, list_only: bool) -> str:
+    """Import a session unless that was done before; returns what was done, or why it failed."""
+    info, state = session.info, state_folder()
+    if any(sessions_dir(state).glob(f"*/{info.session_id}.jsonl")):
+        return _KNOWN
+    if list_only:
+        return _NEW
+    # A session of another folder can be continued there.
+    folder = Path(info.cwd) if everywhere and info.cwd.startswith("/") else Path.cwd()
+    try:
+        write_session(session, state, folder)
+    except AgentError as error:
+        return str(error)
+    return _IMPORTED
+
+
+def _describe(info: SessionInfo, outcome: str) -> str:
+    when, size = datetime.fromtimestamp(info.modified), counted(info.message_count or 0, "message")
+    return f"{info.session_id}  {when:%Y-%m-%d}  {plain_line(info.label, 60)}  ({size}; {outcome})"
+
+
+def _read(path: Path) -> ForeignSession | None:
+    try:
+        return read_session(path)
+    except (AgentError, OSError) as error:
+        notice(f"Skipped {show_name(str(path))}: {error}")
+        return None
+
+
+def _matches(info: SessionInfo, wanted: Sequence[str] | None) -> bool:
+    texts = (info.session_id, info.title.casefold(), info.first_prompt.casefold())
+    return not wanted or any(word.casefold() in text for word in wanted for text in texts)

@@ -53,7 +53,7 @@ def list_(
     state = Paths.from_environ(os.environ).state_dir
     found = [] if state is None else list_sessions(state, None if everywhere else Path.cwd(), agents=agents)
     if as_json:
-        echo_json([_session_record(session) for session in found])
+        echo_json([session_record(session) for session in found])
         return
     if not found:
         echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
@@ -79,7 +79,7 @@ def session_lines(sessions: Sequence[SessionInfo], width: int | None = None) -> 
             yield head + plain_line(session.label, max(20, width - len(head) - 1))
 
 
-def _session_record(session: SessionInfo) -> Json:
+def session_record(session: SessionInfo) -> Json:
     return {
         "session_id": session.session_id,
         "title": session.title,
@@ -110,7 +110,7 @@ def show(session: SessionArgument, as_json: AsJson = False) -> None:
     if as_json:
         details = [_prompt_record(prompt) for prompt in prompts]
         more = {"began": timeline.began, "cost_usd": cost, "other_branches": branches, "prompts": details}
-        echo_json({**_session_record(info), **more})
+        echo_json({**session_record(info), **more})
         return
     echo(plain_line(info.label))
     facts = [

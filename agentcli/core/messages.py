@@ -224,6 +224,17 @@ def clean_text(text: str) -> str:
     return _UNSENDABLE.sub("\ufffd", text) if _UNSENDABLE.search(text) else text
 
 
+def clean_json(value: Any) -> Any:
+    """The same for all texts in a JSON value."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): clean_json(item) for key, item in value.items()}
+    return value
+
+
 def block_to_wire(block: Block) -> Json:
     match block:
         case TextBlock(text, citations):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from sys import intern
-from typing import Any, Literal
+from typing import Literal
 
 from agentcli.core.files.access import MAX_INPUT_DEPTH, is_too_deep, parse_json
 from agentcli.core.frozen import slotted
@@ -23,6 +23,7 @@ from agentcli.core.messages import (
     ThinkingBlock,
     ToolUseBlock,
     UnknownBlock,
+    clean_json,
     clean_text,
 )
 from agentcli.core.usage import Usage
@@ -253,18 +254,8 @@ def parse_input(text: str) -> tuple[Json, str | None]:
     if not isinstance(value, dict):
         return {}, clean_text(text)
     if _UNSENDABLE_ESCAPE.search(text):
-        value = _clean(value)
+        value = clean_json(value)
     return value, None
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _clean(item) for key, item in value.items()}
-    return value
 
 
 def _sendable(text: str) -> str:

@@ -18,6 +18,7 @@ from agentcli.cli.app import command_tree
 from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
+from agentcli.history.claude_code import find_files
 from agentcli.sandbox.quarantine.store import Quarantine
 from agentcli.session.base import project_dir
 from agentcli.session.find import list_sessions
@@ -62,6 +63,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "trace": [["hostile"], ["hostile", "--json"], ["hostile", "--export", "-"], [HOSTILE], [LONE_BYTE, "--step", "1"]],
     "sessions rename": [["hostile", HOSTILE], ["hostile", LONE_BYTE], [HOSTILE, "x"]],
     "sessions delete": [["hostile"], [HOSTILE], ["hostile", "--yes"]],
+    "sessions import": [[], ["--all", "--list"], [HOSTILE], ["--from", HOSTILE], ["--all", "--json"], ["--all"]],
     "sessions prune": [["--older-than", "0h", "--named", "--dry-run"], ["--older-than", HOSTILE]],
     "sessions search": [["hostile"], ["fake", "--all"], ["fake", "--json"], [HOSTILE], [LONE_BYTE]],
     "bisect": [["false"], ["hostile", "false", "--json"], [HOSTILE, HOSTILE], ["false", "--from", HOSTILE]],
@@ -147,6 +149,7 @@ def hostile_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state = Paths.from_environ(os.environ).state_dir
     assert state is not None
     put_session(state, work)
+    put_foreign_session(home / ".claude")
     put_quarantined(state / "quarantine" / "hostile")
     (state / "trust.json").write_text(json.dumps({"folders": {f"/{HOSTILE}": {"parts": {}}}}))
     return work
@@ -159,6 +162,15 @@ def put_session(state: Path, cwd: Path) -> None:
     path = folder / "0f8fad5b-d9cb-469f-a165-70867728950e.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({"type": "custom-title", "customTitle": HOSTILE}) + "\n")
     assert list_sessions(state, cwd), "the fixture's session is found"
+
+
+def put_foreign_session(folder: Path) -> None:
+    path = folder / "projects" / f"-{HOSTILE}" / "1f8fad5b-d9cb-469f-a165-70867728950e.jsonl"
+    path.parent.mkdir(parents=True)
+    line = {"type": "user", "uuid": "1", "cwd": f"/{HOSTILE}", "message": {"role": "user", "content": HOSTILE}}
+    title = {"type": "custom-title", "customTitle": HOSTILE}
+    path.write_text(f"{json.dumps(line)}\n{json.dumps(title)}\n")
+    assert find_files(folder, None) == [path]
 
 
 def put_quarantined(place: Path) -> None:

@@ -1,0 +1,361 @@
+"""Import sessions of Claude Code: read its session files and write them again in our format.
+
+<projects>/<project key>/<session id>.jsonl has one JSON object per line. Lines with a `uuid` form a tree by
+`parentUuid`; the conversation is the way from the last message to the root. A reply of several blocks is several lines
+with the same `message.id`, a result is a line of its own, and a compaction is a `system` line without a parent
+(`logicalParentUuid` is the line before it) that a message with the summary follows.
+
+Nothing there is ever written. Files are untrusted: whatever does not have the expected form is left out. Thinking is
+left out because its signatures hold only in the requests of the account that got it, as are sub-agents, reminders and
+what commands of that program have printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from agentcli import __version__
+from agentcli.context.compact import boundary, summary_text
+from agentcli.context.estimate import text_tokens
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import slotted
+from agentcli.core.ids import RandomIds, SystemClock, seconds_between
+from agentcli.core.messages import (
+    SUMMARY,
+    Block,
+    ImageBlock,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_from_wire,
+    clean_json,
+)
+from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.usage import Usage
+from agentcli.session.base import KEY_LIMIT, SessionContext, is_session_id, project_key, session_path
+from agentcli.session.find import TEXT_LIMIT, SessionInfo
+from agentcli.session.load import UNFINISHED, LoadedSession, answer_calls, scan
+from agentcli.session.store import SessionStore
+
+MAX_SIZE = 256 * 1024 * 1024
+"""Bytes of the largest file that is read."""
+MAX_IMAGE = 5 * 1024 * 1024
+"""Base64 characters of a picture that the API accepts."""
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,200}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_OUTPUT = re.compile(r"\s*<(local-command-|bash-|system-reminder>|task-notification>)")
+"""Beginning of a text that the program added to a prompt, or that its commands have printed."""
+_COMMAND = re.compile(r"\s*(?:<command-message>[^<]*</command-message>\s*)?<command-name>([^<]*)</command-name>")
+_ARGUMENTS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
+_MAX_TITLE = 100
+_INTERRUPTED = "[Request interrupted by user"
+
+
+@slotted
+class ForeignSession:
+    info: SessionInfo
+    messages: list[tuple[str, Message]] = field(default_factory=list)
+    """The messages with their timestamps."""
+    skipped: int = 0
+    """Number of unreadable lines."""
+
+
+def find_files(folder: Path, cwd: Path | None) -> list[Path]:
+    """The session files of a project, or of all, newest first. `folder`: usually ~/.claude."""
+    key = project_key(cwd) if cwd is not None else ""
+    found: list[tuple[float, Path]] = []
+    for path in (folder / "projects").glob("*/*.jsonl"):
+        # The end of a long key is a digest, which is another one than ours.
+        name = path.parent.name
+        is_here = not key or name == key or (len(key) > KEY_LIMIT and name.startswith(key[:KEY_LIMIT]))
+        if is_here and is_session_id(path.stem):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+                found.append((status.st_mtime, path))
+    return [path for _modified, path in sorted(found, reverse=True)]
+
+
+def read_session(path: Path) -> ForeignSession | None:
+    """Read a session; None if it has no prompt. Raises `OSError`, and `AgentError` for a file that is too large."""
+    status = path.stat()
+    if status.st_size > MAX_SIZE:
+        raise AgentError(f"{path.name} is too large to import.")
+    unread = LoadedSession(path, path.stem)
+    lines = _Lines()
+    for record in scan(path, unread):
+        lines.take(clean_json(record))
+    messages = _Conversation(lines).build()
+    prompt = next((message.text for _at, message in messages if message.is_prompt), "")
+    if not any(message.is_prompt for _at, message in messages):
+        return None
+    info = SessionInfo(
+        session_id=path.stem.lower(),
+        path=path,
+        title=lines.title[0],
+        first_prompt=" ".join(prompt[: 4 * TEXT_LIMIT].split())[:TEXT_LIMIT],
+        cwd=lines.cwd,
+        modified=status.st_mtime,
+        size=status.st_size,
+        message_count=len(messages),
+        is_title_generated=lines.title[1],
+    )
+    return ForeignSession(info, messages, unread.skipped)
+
+
+class _Lines:
+    """The lines of a file that make its conversation."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Json] = {}
+        self.replies: dict[str, list[Json]] = {}
+        """The lines of each reply by the id of the reply."""
+        self.results: dict[str, ToolResultBlock] = {}
+        """Tool results by the id of the call."""
+        self.leaf = ""
+        self.cwd = ""
+        self._titles: dict[str, str] = {}
+        """By type of line."""
+        self._summaries: dict[str, str] = {}
+        """Titles by the id of the last message that they are about, which may be in another file."""
+
+    def take(self, record: Json) -> None:
+        kind, uuid = record.get("type"), record.get("uuid")
+        match record:
+            case {"type": "custom-title", "customTitle": str(title)} | {"type": "ai-title", "aiTitle": str(title)}:
+                self._titles[str(kind)] = title
+            case {"type": "summary", "summary": str(title), "leafUuid": str(leaf)}:
+                self._summaries[leaf] = title
+        if not isinstance(uuid, str) or record.get("isSidechain") is True:
+            return
+        if not self.cwd and isinstance(cwd := record.get("cwd"), str):
+            self.cwd = cwd
+        # It repeats what the message has.
+        record.pop("toolUseResult", None)
+        self.by_id[uuid] = record
+        is_message = kind in ("user", "assistant") and isinstance(record.get("message"), dict)
+        if not is_message or record.get("isMeta") is True:
+            return
+        self.leaf = uuid
+        if kind == "assistant":
+            self.replies.setdefault(reply_id(record), []).append(record)
+        for block in _blocks(record):
+            if isinstance(block, ToolResultBlock):
+                content = tuple(part for part in block.content if _is_sendable(part))
+                self.results.setdefault(block.tool_use_id, replace(block, content=content))
+
+    @property
+    def title(self) -> tuple[str, bool]:
+        """The title, and whether it was generated."""
+        if given := plain_line(self._titles.get("custom-title", ""), _MAX_TITLE):
+            return given, False
+        summaries = [title for leaf, title in self._summaries.items() if leaf in self.by_id]
+        return plain_line(self._titles.get("ai-title", "") or "".join(summaries[-1:]), _MAX_TITLE), True
+
+    def conversation(self) -> list[Json]:
+        """The lines from the root to the leaf."""
+        way: dict[str, Json] = {}
+        uuid: Any = self.leaf
+        while isinstance(uuid, str) and uuid not in way and (record := self.by_id.get(uuid)) is not None:
+            way[uuid] = record
+            uuid = record.get("parentUuid") or record.get("logicalParentUuid")
+        return list(reversed(way.values()))
+
+
+def reply_id(record: Json) -> str:
+    found = record["message"].get("id")
+    return found if isinstance(found, str) and found else str(record["uuid"])
+
+
+class _Conversation:
+    def __init__(self, lines: _Lines) -> None:
+        self._lines = lines
+        self._ids = RandomIds()
+        self._messages: list[tuple[str, Message]] = []
+        self._done: set[str] = set()
+        """Replies and calls that were taken."""
+        self._tokens = 0
+        """Tokens before the last compaction."""
+        self._command: tuple[str, Message] | None = None
+        """A command that was entered, until a reply shows that it was a prompt."""
+
+    def build(self) -> list[tuple[str, Message]]:
+        for record in self._lines.conversation():
+            at = record["timestamp"] if isinstance(record.get("timestamp"), str) else ""
+            if record.get("isMeta") is True:
+                continue
+            match record.get("type"):
+                case "assistant" if isinstance(record.get("message"), dict):
+                    self._take_reply(record, at)
+                case "user":
+                    self._take_user(record, at)
+                case "system" if isinstance(compaction := record.get("compactMetadata"), dict):
+                    tokens = compaction.get("preTokens")
+                    self._tokens = tokens if isinstance(tokens, int) else 0
+                case "attachment" if isinstance(queued := record.get("attachment"), dict):
+                    # A prompt that was entered while the model worked.
+                    if queued.get("type") == "queued_command" and isinstance(text := queued.get("prompt"), str):
+                        self._take_prompt([TextBlock(text)], at)
+        return self._messages
+
+    def _take_reply(self, record: Json, at: str) -> None:
+        name = reply_id(record)
+        if name in self._done or record["message"].get("model") == "<synthetic>":
+            return
+        self._done.add(name)
+        content: list[Block] = []
+        for line in self._lines.replies[name]:
+            for block in _blocks(line):
+                if isinstance(block, ToolUseBlock):
+                    if block.id in self._done or not _ID.fullmatch(block.id) or not _NAME.fullmatch(block.name):
+                        continue
+                    self._done.add(block.id)
+                    content.append(ToolUseBlock(block.id, block.name, block.input))
+                elif isinstance(block, TextBlock) and _is_sendable(block):
+                    content.append(TextBlock(block.text))
+        if self._command is not None and content:
+            self._messages.append(self._command)
+        self._command = None
+        # A conversation begins with a prompt.
+        if not content or not self._messages:
+            return
+        last = self._messages[-1][1]
+        if last.origin is Origin.REPLY:
+            # What was between them is left out.
+            self._messages.pop()
+            content = [*last.content, *content]
+        reply = Message("assistant", tuple(content), self._ids.new(), Origin.REPLY)
+        self._messages.append((at, reply))
+        if reply.tool_uses:
+            found = (self._lines.results.get(call.id) for call in reply.tool_uses)
+            results = answer_calls(reply.tool_uses, tuple(filter(None, found)), in_call_order=True)
+            self._add(results, Origin.TOOL_RESULTS, at)
+
+    def _take_user(self, record: Json, at: str) -> None:
+        blocks = [block for block in _blocks(record) if _is_sendable(block)]
+        text = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+        if record.get("isCompactSummary") is True:
+            if text:
+                content = (TextBlock(summary_text(text)),)
+                summary = Message("user", content, self._ids.new(), Origin.SUMMARY, meta={SUMMARY: text.strip()})
+                tokens = (self._tokens, round(text_tokens(text)))
+                self._messages.append((at, boundary(self._ids.new(), "auto", tokens, [summary])))
+                self._messages.append((at, summary))
+        elif (command := _COMMAND.match(text)) is not None:
+            arguments = _ARGUMENTS.search(text)
+            typed = TextBlock(f"{command[1].strip()} {arguments[1] if arguments else ''}".strip())
+            self._command = (at, Message("user", (typed,), self._ids.new(), Origin.PROMPT))
+        elif text.startswith(_INTERRUPTED):
+            self._add((TextBlock(text),), Origin.INTERRUPTION, at)
+        else:
+            self._take_prompt(blocks, at)
+
+    def _take_prompt(self, blocks: list[Block], at: str) -> None:
+        kept = [block for block in blocks if not (isinstance(block, TextBlock) and _OUTPUT.match(block.text))]
+        if kept:
+            self._command = None
+            self._add(tuple(kept), Origin.PROMPT, at)
+
+    def _add(self, content: tuple[Block, ...], origin: Origin, at: str) -> None:
+        self._messages.append((at, Message("user", content, self._ids.new(), origin)))
+
+
+def _blocks(record: Mapping[str, Any]) -> Iterator[Block]:
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        yield TextBlock(content)
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            yield block_from_wire(block)
+
+
+def _is_sendable(block: Block) -> bool:
+    """Whether a text or picture may be part of a request."""
+    if isinstance(block, ImageBlock):
+        data = block.source.get("data")
+        return block.source.get("type") == "base64" and isinstance(data, str) and len(data) <= MAX_IMAGE
+    return isinstance(block, TextBlock) and bool(block.text.strip())
+
+
+# --------------------------------------------------------------------------------------------------------------- write
+
+
+class _PastClock(SystemClock):
+    """Gives the lines of an imported session the times of its messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = ""
+
+    def timestamp(self) -> str:
+        return self.now or super().timestamp()
+
+
+def write_session(session: ForeignSession, state_dir: Path, cwd: Path) -> None:
+    """Save a session as one of this folder. Raises `SessionExists` if it was imported before, and `AgentError`."""
+    clock, ids = _PastClock(), RandomIds()
+    store = SessionStore.create(SessionContext(state_dir, cwd, clock, ids, __version__), session.info.session_id)
+    path = session_path(state_dir, cwd, session.info.session_id)
+    clock.now = session.messages[0][0]
+    try:
+        if session.info.title:
+            store.set_title(session.info.title, generated=session.info.is_title_generated)
+        skipped = f" Skipped {counted(session.skipped, 'unreadable line')}." if session.skipped else ""
+        text = f"Imported from Claude Code, without thinking and sub-agents.{skipped}"
+        store.record(ev.NoticeRaised(text=text, code="import"))
+        begun, turns, names = "", 0, dict[str, str]()
+        for at, message in session.messages:
+            if message.origin is Origin.PROMPT:
+                if turns:
+                    store.record(_end(session.info.session_id, ids.new(), turns, begun, clock.now))
+                begun, turns = at, 0
+            turns += message.origin is Origin.REPLY
+            clock.now = at or clock.now
+            names.update((call.id, call.name) for call in message.tool_uses)
+            for result in message.tool_results:
+                call, name = result.tool_use_id, names[result.tool_use_id]
+                outcome = "interrupted" if result.text == UNFINISHED else "failed" if result.is_error else "done"
+                store.record(ev.ToolFinished(tool_use_id=call, name=name, result=result, outcome=outcome))
+            store.record(ev.MessageAppended(message=message))
+        store.record(_end(session.info.session_id, ids.new(), turns, begun, clock.now))
+        store.sync()
+        if store.problem is not None:
+            raise AgentError(f"Cannot save the session: {store.problem}.")
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        store.close()
+    os.utime(path, (session.info.modified,) * 2)
+
+
+def _end(session_id: str, uuid: str, turns: int, begun: str, ended: str) -> ev.Result:
+    """The end of an imported prompt. Its cost was paid elsewhere and is not counted here."""
+    return ev.Result(
+        subtype="success",
+        is_error=False,
+        terminal="completed",
+        text="",
+        errors=[],
+        turns=turns,
+        duration_ms=round((seconds_between(begun, ended) or 0) * 1000),
+        api_duration_ms=0,
+        usage=Usage(),
+        total_cost_usd=0.0,
+        fully_priced=True,
+        model_usage={},
+        permission_denials=[],
+        session_id=session_id,
+        uuid=uuid,
+    )
