@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from agentcli.cli.help import terminal_style
 from agentcli.cli.output import confirm, echo, echo_json, notice
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import SessionArgument, find_session, session_lines, session_record, state_folder
+from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.text.format import byte_size, counted
@@ -26,6 +28,7 @@ from agentcli.history.removal import DAY_SECONDS, SessionRemover
 from agentcli.session.base import sessions_dir
 from agentcli.session.closed_sessions import is_open, rename_session
 from agentcli.session.find import SessionInfo, list_older
+from agentcli.session.search_index import IndexUnavailable, SessionIndex
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -112,18 +115,20 @@ def _delete(sessions: Sequence[SessionInfo], yes: bool, *, dry_run: bool = False
         if not confirm(f"Delete {count}? This cannot be undone."):
             echo("Cancelled. Nothing was deleted.")
             return
-    remover, freed, deleted = SessionRemover(state_folder()), 0, 0
+    remover, freed, deleted = SessionRemover(state_folder()), 0, list[Path]()
     for info in sessions:
         try:
             freed += remover.remove(info.path)
-            deleted += 1
+            deleted.append(info.path)
         except AgentError as error:
             notice(f"Not deleted: {error}")
         except OSError as error:
             notice(f"Not deleted: session {info.session_id}: {error.strerror}.")
+    with suppress(IndexUnavailable):
+        SessionIndex(Paths.from_environ(os.environ).index_dir, state_folder()).forget(deleted)
     if deleted:
-        echo(f"Deleted {counted(deleted, 'session')}: {byte_size(freed)} freed.")
-    if deleted < len(sessions):
+        echo(f"Deleted {counted(len(deleted), 'session')}: {byte_size(freed)} freed.")
+    if len(deleted) < len(sessions):
         raise typer.Exit(1)
 
 

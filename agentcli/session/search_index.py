@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import astuple, replace
 from datetime import datetime
@@ -110,6 +110,18 @@ class SessionIndex:
                 db.execute("BEGIN IMMEDIATE")
                 self._update_file(db, path, pause)
         progress(len(due), len(due))
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Remove sessions that were deleted, before the next update does. Raises `IndexUnavailable`."""
+
+        def work(db: Connection) -> None:
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                for path in paths:
+                    _forget(db, self._relative(path))
+
+        if self._path is not None and self._path.exists():
+            self._run(work)
 
     def _update_file(self, db: Connection, path: str, pause: Pause) -> None:
         whole_path = sessions_dir(self._state_dir) / path

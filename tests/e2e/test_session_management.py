@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,7 @@ async def test_a_deleted_session_leaves_nothing_and_what_was_freed_is_shown(prog
         program.talk_to(server.url)
         assert (await program.run("-p", "Write the zebra", "--permission-mode", "acceptEdits")).code == 0
     await with_sessions(program, "count the lions")
+    assert (await program.run("sessions", "search", "stripes")).code == 0
     gone = next(path.stem for path in session_files(program.home) if "Write the zebra" in path.read_text())
     assert list(state_of(program.home).rglob(f"*{gone}*"))
     refused = await program.run("sessions", "delete", "zebra")
@@ -72,6 +75,9 @@ async def test_a_deleted_session_leaves_nothing_and_what_was_freed_is_shown(prog
     deleted = await program.run("sessions", "delete", "zebra", "--yes")
     assert (deleted.code, deleted.out.startswith("Deleted 1 session: ")) == (0, True), deleted
     assert list(state_of(program.home).rglob(f"*{gone}*")) == []
+    (index,) = program.home.rglob("*.sqlite")
+    with closing(sqlite3.connect(index)) as db:
+        assert db.execute("SELECT count(*) FROM files").fetchone() == (1,)
     assert await listed(program) == ["count the lions"]
     assert (program.work / "zebra.txt").read_text() == "stripes\n"
 

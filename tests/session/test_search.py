@@ -213,6 +213,18 @@ def test_deleted_sessions_are_forgotten_and_agents_are_left_out(tmp_path: Path) 
         assert db.execute("SELECT count(*) FROM files").fetchone() == (1,)
 
 
+def test_a_session_can_be_forgotten_without_an_update(tmp_path: Path) -> None:
+    gone, kept = Talk(tmp_path, 0), Talk(tmp_path, 1)
+    index_of(tmp_path).forget([gone.path])
+    assert not (tmp_path / "cache").exists(), "an index is not made only for that"
+    for talk in (gone, kept):
+        talk.say("apple")
+        talk.close()
+    assert len(found(tmp_path, "apple")) == 2
+    index_of(tmp_path).forget([gone.path])
+    assert [hit.session.session_id for hit in search_sessions(index_of(tmp_path), ["apple"], None, 9)[0]] == [IDS[1]]
+
+
 def test_branches_that_were_left_and_copies_are_found_too(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.say("apple")
