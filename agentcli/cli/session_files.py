@@ -85,7 +85,7 @@ def prune(
         if (named or not info.is_named) and not is_open(info.path)
     ]
     if not old:
-        echo(f"No sessions are older than {older_than}.")
+        echo(f"Nothing to delete: no closed session {'' if named else 'without a name '}is older than {older_than}.")
         return
     _delete(old, yes, dry_run=dry_run)
 
@@ -123,7 +123,7 @@ def _delete(sessions: Sequence[SessionInfo], yes: bool, *, dry_run: bool = False
         except AgentError as error:
             notice(f"Not deleted: {error}")
         except OSError as error:
-            notice(f"Not deleted: session {info.session_id}: {error.strerror}.")
+            notice(f"Session {info.session_id} could not be deleted: {error.strerror}.")
     with suppress(IndexUnavailable):
         SessionIndex(Paths.from_environ(os.environ).index_dir, state_folder()).forget(deleted)
     if deleted:
@@ -199,7 +199,7 @@ def _read(path: Path) -> ForeignSession | None:
     try:
         return read_session(path)
     except (AgentError, OSError) as error:
-        notice(f"Skipped {show_name(str(path))}: {error}")
+        notice(f"Skipped {show_name(str(path))}: {getattr(error, 'strerror', None) or error}")
         return None
 
 

@@ -16,6 +16,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from agentcli.core.messages import (
     block_from_wire,
     clean_json,
 )
-from agentcli.core.text.format import counted
+from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.session.base import KEY_LIMIT, SessionContext, is_session_id, project_key, session_path
@@ -80,9 +81,10 @@ def find_files(folder: Path, cwd: Path | None) -> list[Path]:
         name = path.parent.name
         is_here = not key or name == key or (len(key) > KEY_LIMIT and name.startswith(key[:KEY_LIMIT]))
         if is_here and is_session_id(path.stem):
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and status.st_size > 0:
-                found.append((status.st_mtime, path))
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+                    found.append((status.st_mtime, path))
     return [path for _modified, path in sorted(found, reverse=True)]
 
 
@@ -90,7 +92,7 @@ def read_session(path: Path) -> ForeignSession | None:
     """Read a session; None if it has no prompt. Raises `OSError`, and `AgentError` for a file that is too large."""
     status = path.stat()
     if status.st_size > MAX_SIZE:
-        raise AgentError(f"{path.name} is too large to import.")
+        raise AgentError(f"the file is larger than {byte_size(MAX_SIZE)}")
     unread = LoadedSession(path, path.stem)
     lines = _Lines()
     for record in scan(path, unread):

@@ -185,7 +185,7 @@ def test_a_huge_line_is_skipped_and_a_huge_file_is_refused(tmp_path: Path, monke
     assert (session.skipped, len(session.messages)) == (1, 2)
     assert time.monotonic() - began < 10
     monkeypatch.setattr(claude_code, "MAX_SIZE", 1_000)
-    with pytest.raises(AgentError, match="too large"):
+    with pytest.raises(AgentError, match="larger than"):
         read_session(path)
 
 
