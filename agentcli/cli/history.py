@@ -23,7 +23,8 @@ from agentcli.core.aio import AbortController, Aborted
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.text.format import counted, duration
+from agentcli.core.text.columns import cut
+from agentcli.core.text.format import counted, duration, local_time
 from agentcli.core.text.plaintext import plain_line, show_name, terminal_text
 from agentcli.history.states import Change, ChangeOrigin, States, find_origin, title_of
 from agentcli.session.find import SessionInfo, latest
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 _MAX_DIFF = 1 << 20
 _STOPPED = 130
+_MIN_TITLE = 8
+_PROGRESS_CELLS = 65
+"""Longest text of a progress line around the title of the call."""
 _DELETED = "were deleted. Snapshots are kept for 30 days, for less if they take much space"
 
 
@@ -187,7 +191,11 @@ class _Bisection:
         change = self.states.changes[state - 1]
         origin = self.origin(change, change.call_ids[-1] if change.call_ids else "")
         if origin.call is not None:
-            return f"after call {origin.call_number} ({plain_line(origin.title, 60)})"
+            title = plain_line(origin.title, 60)
+            if sys.stderr.isatty():
+                # With the verdict behind it the line fits the terminal.
+                title = cut(title, max(_MIN_TITLE, terminal_style()[0] - _PROGRESS_CELLS))
+            return f"after call {origin.call_number} ({title})"
         return f"after {_headline(change, origin, self._origin_before(change), short=True)}"
 
     # ------------------------------------------------------------------------------------------------------ result
@@ -214,6 +222,8 @@ class _Bisection:
             records = [self._record_change(change) for change in changes]
             echo_json({**record, "changes": records, "diffs": diffs})
             return 0
+        if sys.stdout.isatty():
+            echo()
         if len(changes) > 1:
             echo("One of these changes, because the states between them were skipped:")
         for change in changes:
@@ -223,7 +233,8 @@ class _Bisection:
             echo(f"\n{show_name(root)}:" if len(diffs) > 1 else "")
             _echo_diff(diff)
         failed = next(run for run in runs if run.state == found[1])
-        echo(f"\nThe command {'timed out' if failed.timed_out else f'ended with {failed.code}'} with it; {spent}.")
+        ending = "times out" if failed.timed_out else f"fails (exit code {failed.code})"
+        echo(f"\nWith this change the command {ending}; {spent}.")
         for line in failed.last_lines:
             echo(f"  | {line}")
         return 0
@@ -250,7 +261,7 @@ class _Bisection:
                 yield f"    {title}"
         at, model = origins[-1].at, origins[-1].model
         if change.kind != "user" and at:
-            yield f"  {at[:16].replace('T', ' ')}  {plain_line(model)}"
+            yield f"  {local_time(at)}  {plain_line(model)}"
 
     def _record_change(self, change: Change) -> Json:
         origins = [self.origin(change, id) for id in change.call_ids] or [self.origin(change)]

@@ -6,7 +6,6 @@ import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from agentcli.core.errors import UsageError
@@ -14,7 +13,7 @@ from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import clean_search_path
 from agentcli.core.text.columns import cell_count, cut
-from agentcli.core.text.format import counted, money
+from agentcli.core.text.format import counted, local_time, money
 from agentcli.core.text.plaintext import plain_line, show_name, terminal_line
 from agentcli.history.blame import Blame, Kind, LineOrigin, blame, parse_place
 from agentcli.history.states import title_of
@@ -93,7 +92,7 @@ class BlameText:
             return self._mark(origin), "", "", "", ""
         call = "" if change.call is None else f"#{change.call_number} {plain_line(change.call.name, 20)}"
         cost = None if change.request is None else change.request.cost_usd
-        when, price = _local_time(change.at), "" if cost is None else money(cost)
+        when, price = local_time(change.at), "" if cost is None else money(cost)
         return self._mark(origin), call + "?" * origin.is_doubtful, when, price, plain_line(change.model, 40)
 
     def _format_legend(self, origins: Sequence[LineOrigin]) -> Iterator[str]:
@@ -108,7 +107,7 @@ class BlameText:
             if change is None:
                 yield from self._wrap(f"{mark}  {count}: {_LEGEND[members[0].kind]}.", head)
                 continue
-            facts = [_local_time(change.prompt.at), f"{money(change.prompt.cost_usd)} in all"] if change.prompt else []
+            facts = [local_time(change.prompt.at), f"{money(change.prompt.cost_usd)} in all"] if change.prompt else []
             models = {plain_line(one.change.model): 0 for one in members if one.change is not None}
             yield from self._wrap("  ".join(filter(None, (mark, *facts, ", ".join(models), count))), head)
             if change.prompt_text:
@@ -160,13 +159,6 @@ def _describe_call(origin: LineOrigin) -> str:
     if change.call is not None:
         return f"Call {change.call_number} of {change.calls}, {change.title}{others}{doubt}"
     return f"A call of a sub-agent{others}{doubt}" if change.others else f"A call of this prompt{doubt}"
-
-
-def _local_time(timestamp: str) -> str:
-    try:
-        return datetime.fromisoformat(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):
-        return ""
 
 
 def _record(origin: LineOrigin) -> Json:

@@ -130,7 +130,7 @@ async def test_ends_skips_and_absolute_paths(program: Program) -> None:
 
     slow = await bisect(program, "--timeout", "0.2", "grep -q right calc.txt || sleep 60")
     assert "Call 5 of 7" in slow.out
-    assert "The command timed out with it" in slow.out
+    assert "With this change the command times out" in slow.out
     late = await bisect(program, "--from", "2", "false")
     assert "1 change" not in late.err
     assert "2 changes in session" in late.err

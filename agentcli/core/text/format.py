@@ -61,6 +61,16 @@ def ago(seconds: float) -> str:
     return next((f"{int(seconds // size)} {unit} ago" for size, unit in units if seconds >= size), "just now")
 
 
+def local_time(timestamp: str) -> str:
+    """`2026-11-19 10:02` in the user's time zone; "" for an invalid timestamp."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
+        return ""
+
+
 def percent(part: float, whole: float = 1.0, decimals: int = 0) -> str:
     """`12%`, `<1%`; `–` if there is no whole. `decimals`: for shares below 10%: `0.3%`, `<0.1%`."""
     if whole <= 0:
