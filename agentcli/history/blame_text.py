@@ -35,6 +35,9 @@ _MIN_CODE_SHARE = 0.55
 
 @slotted
 class BlameText:
+    # `asyncio.run` makes the representation of a result twice.
+    __repr__ = object.__repr__
+
     blame: Blame
     first: int
     """Number of the first line to show."""

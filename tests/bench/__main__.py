@@ -21,6 +21,7 @@ from tests.bench.gaps import gaps
 from tests.bench.growth import growth, growth_http
 from tests.bench.growth_resume import growth_resume
 from tests.bench.iteration import iteration, memory
+from tests.bench.look_back import look_back
 from tests.bench.measure import Report
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
@@ -46,6 +47,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "session": (session, 3),
     "search": (search, 5),
+    "look-back": (look_back, 3),
     "questions": (questions, 1),
     "snapshot": (snapshot, 25),
     "prepare": (prepare, 5),

@@ -35,7 +35,7 @@ def session(runs: int, records: int = RECORDS) -> Report:
     return Report(
         "session: the file of a conversation",
         (
-            Measure("append one record", tuple(appended), "µs"),
+            Measure("append one record", tuple(appended), "µs", budget=300),
             Measure("end of a turn, on the disk", tuple(synced), "ms"),
             Measure(f"load {records:,} records", tuple(loaded), "ms", budget=2000),
         ),

@@ -13,6 +13,7 @@ import pytest
 from tests.bench.abort import abort
 from tests.bench.growth import growth
 from tests.bench.iteration import iteration, memory
+from tests.bench.look_back import look_back
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.prepare import prepare
@@ -34,6 +35,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "session": partial(session, records=40),
     "search": partial(search, sessions=4, megabytes=0.1),
+    "look-back": partial(look_back, calls=6),
     "snapshot": partial(snapshot, sizes=(100,)),
     "prepare": partial(prepare, messages=200),
     "growth": partial(growth, turns=10),
