@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import (
     ATTACHED,
     EXPANDED,
@@ -361,17 +362,22 @@ _ENDINGS = {
 }
 
 
-async def farewell(engine: Engine, *, continues: bool = True) -> str:
-    """The message at exit: stopped background tasks and, with `continues`, the command that resumes the session."""
-    lines = [_describe_ended_commands(engine)]
-    if continues and engine.session.store.path is not None and engine.message_count:
+async def farewell(engine: Engine, ended: str) -> str:
+    """The message at exit, once the engine is closed: `ended` from `describe_ended_commands`, what was not saved, and
+    the command that resumes the session."""
+    lines, path, problem = [ended], engine.session.store.path, engine.session.store.problem
+    if path is not None and engine.message_count:
         from shlex import quote
 
-        lines.append(f"To continue this session: agentcli -r {quote(await engine.resume_name())}")
+        if problem is not None:
+            lines.append(problem.partition(" You can keep working")[0])
+        if problem is None or await in_thread(path.exists):
+            lines.append(f"To continue this session: agentcli -r {quote(await engine.resume_name())}")
     return "\n".join(filter(None, lines))
 
 
-def _describe_ended_commands(engine: Engine) -> str:
+def describe_ended_commands(engine: Engine) -> str:
+    """The background tasks that closing the engine stops."""
     running = [task for task in engine.background.tasks if task.status == "running"]
     if not running:
         return ""

@@ -135,13 +135,15 @@ class Plain:
             if signals.exit_code is None:
                 raise
         finally:
-            from agentcli.interactive.wording import farewell
+            from agentcli.interactive.wording import describe_ended_commands, farewell
 
             engine = self.session.engine
-            said = await farewell(engine) if engine is not None else ""
+            said = describe_ended_commands(engine) if engine is not None else ""
             if engine is not None and signals.exit_code is not None and self.session.busy:
                 engine.session.store.mark_cut_off()
             await self._close()
+            if engine is not None:
+                said = await farewell(engine, said)
             signals.remove()
         if signals.exit_code is not None:
             return signals.exit_code

@@ -230,10 +230,10 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             self.chat.give_back(queued)
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
-        from agentcli.interactive.wording import farewell
+        from agentcli.interactive.wording import describe_ended_commands, farewell
 
         if (engine := self.chat.session.engine) is not None:
-            self.farewell = await farewell(engine, continues=self._start_with.tour is None)
+            self.farewell = describe_ended_commands(engine)
             if self._exit_code >= _SIGNAL_CODE and self.chat.session.busy:
                 engine.session.store.mark_cut_off()
         if self.preferences.exit_transcript == "all" and self._exit_code < _SIGNAL_CODE:
@@ -242,6 +242,8 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
                     await worker.wait()
         await self.completions.aclose()
         await self.chat.session.close()
+        if engine is not None and self._start_with.tour is None:
+            self.farewell = await farewell(engine, self.farewell)
         if self._start_with.tour is None and (kept := self._keep_transcript()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         self.exit(self._exit_code)

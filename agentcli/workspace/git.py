@@ -24,6 +24,7 @@ from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 _CHUNK = 1 << 16
+_NO_SPACE = ("Out of diskspace", "No space left on device")
 _SETTINGS = (
     "core.bare=false",
     "core.autocrlf=false",
@@ -90,6 +91,8 @@ class Git:
             await end_program(process)
         if process.returncode not in fine and (cut is None or len(output) < cut):
             said = errors.decode("utf-8", "replace").strip().splitlines()
+            if any(text in line for line in said for text in _NO_SPACE):
+                raise SnapshotError("the disk is full")
             raise SnapshotError(f"git {arguments[0]} failed: {said[-1][:300] if said else process.returncode}")
         return output
 
