@@ -64,6 +64,8 @@ class Tuning:
     """Whether the small model names new sessions."""
     session_retention_days: int = 0
     """Days after which sessions without a name are deleted; 0: never."""
+    otlp_endpoint: str = ""
+    """Address of the collector that gets a trace of each prompt, or `env`; "": none."""
     auto_compact: bool = True
     auto_threshold: float = 0.9
     reactive_compact: bool = True

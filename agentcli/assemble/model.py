@@ -138,6 +138,7 @@ class ModelBuilder:
             concurrency=settings.integer("maxToolConcurrency") or 10,
             tool_summaries=settings.boolean("toolSummaries"),
             session_titles=settings.boolean("sessionTitles") and not is_script,
+            otlp_endpoint=settings.text("otlpEndpoint") or "",
             session_retention_days=settings.integer("sessionRetentionDays") or 0,
             auto_compact=settings.boolean("autoCompact"),
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,

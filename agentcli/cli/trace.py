@@ -80,12 +80,12 @@ def trace(
 
 
 def _export(timeline: Timeline, prompt: int | None, file: str, contents: bool) -> None:
-    from agentcli.history.export.otlp import export_prompts
+    from agentcli.history.export.otlp import export_prompts, wrap_spans
     from agentcli.history.trace import choose_prompt
 
-    every = list(enumerate(timeline.current, 1))
-    chosen = every if prompt is None and every else [choose_prompt(timeline, prompt)]
-    made = export_prompts(timeline, chosen, contents=contents)
+    chosen = timeline.current if prompt is None and timeline.current else [choose_prompt(timeline, prompt)[1]]
+    spans = export_prompts(timeline, chosen, contents=contents)
+    made = wrap_spans(spans)
     if file == "-":
         echo_json(made)
         return
@@ -96,5 +96,4 @@ def _export(timeline: Timeline, prompt: int | None, file: str, contents: bool) -
             json.dump(made, output)
     except OSError as error:
         raise AgentError(f"{show_name(file)} was not written: {error.strerror}.") from error
-    spans = sum(len(scope["spans"]) for one in made["resourceSpans"] for scope in one["scopeSpans"])
-    echo(f"Wrote {counted(spans, 'span')} of {counted(len(chosen), 'prompt')} to {show_name(file)}.", err=True)
+    echo(f"Wrote {counted(len(spans), 'span')} of {counted(len(chosen), 'prompt')} to {show_name(file)}.", err=True)

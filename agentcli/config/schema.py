@@ -186,6 +186,13 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         applies="now",
     ),
+    _text(
+        "otlpEndpoint",
+        "Send a trace of each prompt, without texts, to the OpenTelemetry collector at this address (OTLP/HTTP). "
+        "`env`: to the one of OTEL_EXPORTER_OTLP_ENDPOINT. Empty: nothing is sent.",
+        "",
+        repository="no",
+    ),
     _switch("autoCompact", "Summarise the conversation before it outgrows the context window.", True, applies="now"),
     _switch(
         "reactiveCompact", "Summarise the conversation once when the API rejects it as too long.", True, applies="now"

@@ -174,6 +174,7 @@ class HeadlessRun:
                     await session.submit(prompt, settings.prompt or None, is_last=True)
             finally:
                 self._ending = True
+                await session.aclose()
         if self._signals.exit_code is not None:
             return self._signals.exit_code
         return exit_code(session.result)

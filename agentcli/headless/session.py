@@ -24,6 +24,7 @@ from agentcli.headless.output import DebugLog, EventOutput, Notices, StreamJsonO
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.commands.line import CommandLine
+    from agentcli.history.export.span_sender import SpanSender
     from agentcli.mcp.servers import McpServers
 
 _QUIET_SECONDS = 2.0
@@ -99,6 +100,11 @@ class HeadlessSession:
         self._stop: AbortReason | None = None
         self._stopped = asyncio.Event()
         self._prompts: asyncio.Queue[UserLine | None] = asyncio.Queue()
+        self._sender: SpanSender | None = None
+        if engine.session.settings.tuning.otlp_endpoint:
+            from agentcli.history.export.span_sender import open_sender
+
+            self._sender = open_sender(engine, notices.say)
         self.submitting = False
         self.result: Result | None = None
         """Result of the last finished submission."""
@@ -109,6 +115,11 @@ class HeadlessSession:
         self._stopped.set()
         self._engine.abort(reason)
         self._engine.cancel_hooks()
+
+    async def aclose(self) -> None:
+        """Wait a moment for the last trace."""
+        if self._sender is not None:
+            await self._sender.aclose()
 
     async def submit(
         self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False
@@ -224,6 +235,8 @@ class HeadlessSession:
             self._engine.answer(event.request_id, Answer("deny", message=_NOBODY_TO_ASK))
         if isinstance(event, Result):
             self.result = event
+            if self._sender is not None:
+                self._sender.take()
         if isinstance(event, PermissionDenied):
             self._denied.append(event)
         await self._output.show(event)

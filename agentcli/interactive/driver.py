@@ -124,6 +124,7 @@ class SessionDriver:
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
+        self._housekeeping.open(engine, self._view.note)
         if engine.session.plugins is not None:
             self._create_task(self._note_plugins(engine.session.plugins))
         self._followed = None
@@ -168,6 +169,7 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         is_exit = reason not in ("clear", "resume")
+        await self._housekeeping.aclose()
         try:
             if engine is not None:
                 await engine.aclose(reason, ends_servers=is_exit)
@@ -392,6 +394,7 @@ class SessionDriver:
         self._calls = {call: agent for call, agent in self._calls.items() if agent == ev.USER_AGENT}
         self._questions.end_submission()
         self._view.show_settled()
+        self._housekeeping.end_submission()
         self._start_next()
         self._wake()
         if self._engine is not None and not self._holding:

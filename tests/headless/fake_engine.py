@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self
 
+from agentcli.agent.profile import Tuning
 from agentcli.core.aio import AbortReason
 from agentcli.core.events import Event, Result, SessionStarted
 from agentcli.core.permission import Answer, PermissionMode
@@ -77,7 +78,7 @@ class FakeEngine:
     session_id = SESSION
     model = "claude-x"
     permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
-    session = SimpleNamespace(definitions=None, plugins=None, mcp=None)
+    session = SimpleNamespace(definitions=None, plugins=None, mcp=None, settings=SimpleNamespace(tuning=Tuning()))
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)

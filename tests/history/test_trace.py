@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,13 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.history.export.otlp import export_prompts
+from agentcli.history.export.otlp import export_prompts, wrap_spans
 from agentcli.history.sent_requests import Texts
 from agentcli.history.step_texts import StepReader, format_pieces
 from agentcli.history.trace import Trace, choose_prompt, format_trace, make_trace
 from agentcli.providers.catalog import Catalog
 from agentcli.session.timeline import read_timeline
+from tests.support.collector import parse_request
 from tests.support.fakes import Bench, FakeTool, collect
 from tests.support.recorded import recorded, session_file
 from tests.support.scripts import call_with_id, fails, fault, pause, reply, say
@@ -42,9 +41,7 @@ def reader_of(b: Bench) -> StepReader:
 
 def exported(folder: Path, **rest: Any) -> list[Json]:
     timeline = read_timeline(session_file(folder))
-    made = export_prompts(timeline, list(enumerate(timeline.current, 1)), **rest)
-    spans: list[Json] = made["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    return spans
+    return export_prompts(timeline, timeline.current, **rest)
 
 
 def facts(span: Json) -> dict[str, Any]:
@@ -150,18 +147,10 @@ async def test_a_step_opens_what_was_sent_and_what_came_back(tmp_path: Path) -> 
 
 async def test_an_export_is_valid_for_the_official_protocol_and_always_the_same(tmp_path: Path) -> None:
     await record_eventful_prompt(tmp_path)
-    timeline = read_timeline(session_file(tmp_path))
-    made = export_prompts(timeline, [choose_prompt(timeline)])
-    assert json.dumps(made) == json.dumps(export_prompts(timeline, [choose_prompt(timeline)]))
+    made = wrap_spans(exported(tmp_path))
+    assert json.dumps(made) == json.dumps(wrap_spans(exported(tmp_path)))
     assert KEY not in json.dumps(made)
-    # OTLP has ids in hexadecimal digits, the JSON of protobuf in base64. All else is the same.
-    for span in made["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        for name in ("traceId", "spanId", "parentSpanId"):
-            if name in span:
-                span[name] = base64.b64encode(bytes.fromhex(span[name])).decode()
-    service = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-    parse = import_module("google.protobuf.json_format").Parse
-    spans = parse(json.dumps(made), service.ExportTraceServiceRequest()).resource_spans[0].scope_spans[0].spans
+    spans = parse_request(json.dumps(made)).resource_spans[0].scope_spans[0].spans
     assert [(span.name, span.kind) for span in spans] == [
         ("invoke_agent agentcli", 1),
         ("chat claude-sonnet-5-5", 3),
@@ -206,3 +195,14 @@ async def test_texts_are_exported_only_if_asked_for_and_without_secrets(tmp_path
         "parts": [{"type": "text", "content": "Done."}],
         "finish_reason": "end_turn",
     }
+
+
+async def test_a_tool_of_an_mcp_server_has_the_names_of_that_protocol(tmp_path: Path) -> None:
+    look = call_with_id("toolu_1", "mcp__files__read", what="a")
+    b = recorded(tmp_path, reply(look), "Done.", tools=[FakeTool(name="mcp__files__read")])
+    await b.once("look")
+    _agent, _chat, call, _last = exported(tmp_path)
+    found = facts(call)
+    assert call["name"] == "execute_tool read"
+    assert (found["mcp.method.name"], found["gen_ai.tool.name"]) == ("tools/call", "read")
+    assert found["agentcli.mcp.server"] == "files"

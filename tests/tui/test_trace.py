@@ -59,3 +59,15 @@ def test_a_running_prompt_is_shown_as_far_as_it_came(tmp_path: Path) -> None:
 
     desk = Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply("A parser", pause(60)))
     desk.play(script, size=(120, 40))
+
+
+def test_a_collector_that_is_gone_costs_the_app_one_notice(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        for prompt in ("one", "two"):
+            await sends(pilot, app, prompt)
+            await idle(pilot, app)
+            await until(pilot, lambda: "Traces could not be sent to http://127.0.0.1:1/v1/traces" in shown(app))
+        assert shown(app).count("Traces could not be sent") == 1
+
+    settings = '{"sandbox": {"mode": "off"}, "otlpEndpoint": "http://127.0.0.1:1"}'
+    Desk(tmp_path, "One.", "Two.", settings=settings).play(script, size=(120, 40))

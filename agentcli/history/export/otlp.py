@@ -32,21 +32,19 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def export_prompts(timeline: Timeline, prompts: Iterable[tuple[int, PromptStep]], *, contents: bool = False) -> Json:
-    """An `ExportTraceServiceRequest` for these prompts and their numbers. `contents`: with texts. Blocking. Raises
-    `OSError`."""
-    spans: list[Json] = []
-    replies = _Replies()
-    for number, prompt in prompts:
-        trace = _Exporter(timeline, make_trace(timeline, number, prompt), replies if contents else None)
-        spans += trace.spans()
+def export_prompts(timeline: Timeline, prompts: Iterable[PromptStep], *, contents: bool = False) -> list[Json]:
+    """The spans of these prompts. `contents`: with texts. Blocking. Raises `OSError`."""
+    replies = _Replies() if contents else None
+    return [
+        span for prompt in prompts for span in _Exporter(timeline, make_trace(timeline, 0, prompt), replies).spans()
+    ]
+
+
+def wrap_spans(spans: list[Json]) -> Json:
+    """An `ExportTraceServiceRequest`."""
     scope = {"name": "agentcli", "version": __version__}
-    resource = {"service.name": "agentcli", "service.version": __version__}
-    return {
-        "resourceSpans": [
-            {"resource": {"attributes": _attributes(resource)}, "scopeSpans": [{"scope": scope, "spans": spans}]}
-        ]
-    }
+    resource = {"attributes": _attributes({"service.name": "agentcli", "service.version": __version__})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]}
 
 
 class _Replies:
@@ -102,19 +100,17 @@ class _Exporter:
             agent = self._agent_of(row, main)
             agent.end = max(agent.end, row.end)
             if row.request is not None:
-                chat = self._add_chat(row, row.request, agent)
-                chat.events += [
-                    _describe_event(one, texts=self._replies is not None) for one in retries if one.end <= row.start
-                ]
-                retries = [one for one in retries if one.end > row.start]
+                before = [one for one in retries if one.timeline is row.timeline and one.end <= row.start]
+                self._add_chat(row, row.request, agent).events += map(self._describe_event, before)
+                retries = [one for one in retries if one not in before]
             elif row.call is not None:
                 self._add_call(row, agent)
             elif row.kind == "retry":
                 retries.append(row)
             else:
-                agent.events.append(_describe_event(row, texts=self._replies is not None))
+                agent.events.append(self._describe_event(row))
         for row in retries:
-            self._agent_of(row, main).events.append(_describe_event(row, texts=self._replies is not None))
+            self._agent_of(row, main).events.append(self._describe_event(row))
         return [self._encode(span) for span in self._spans]
 
     def _agent_of(self, row: TraceRow, main: _Span) -> _Span:
@@ -172,7 +168,7 @@ class _Exporter:
             reply = self._replies.find(row.timeline, step.message_id)
             if reply is not None:
                 attributes["gen_ai.output.messages"] = _messages("assistant", _parts(reply), step.stop_reason)
-        id = self._id("request", session, str(step.position))
+        id = self._id("request", session, step.message_id or f"{step.purpose} {step.ended_at}")
         return self._add(_Span(id, agent.id, f"chat {step.model}", _CLIENT, start, row.end, attributes))
 
     def _add_call(self, row: TraceRow, agent: _Span) -> None:
@@ -207,6 +203,20 @@ class _Exporter:
             if (started := timeline.agents.get(each)) is not None and started.session_id:
                 self._add_agent(started.session_id, each, started.name, span.id, row.start)
 
+    def _describe_event(self, row: TraceRow) -> tuple[int, str, dict[str, Any]]:
+        event, attributes = row.event, dict[str, Any]()
+        name = _WORD.sub("_", type(event).__name__).lower()
+        if self._replies is not None:
+            attributes["agentcli.text"] = without_secrets(row.label)
+        match event:
+            case ev.RetryScheduled():
+                attributes["error.type"] = event.kind
+                attributes["http.response.status_code"] = event.status
+                attributes["agentcli.retry.wait_seconds"] = event.wait_seconds
+            case ev.MessageAppended():
+                name = event.message.origin.value
+        return row.start, f"agentcli.{name}", attributes
+
     # ----------------------------------------------------------------------------------------------------------- JSON
 
     def _encode(self, span: _Span) -> Json:
@@ -233,23 +243,6 @@ class _Exporter:
         at = self._trace.prompt.at
         zero = datetime.fromisoformat(at) - _START if at else timedelta()
         return str((zero // timedelta(microseconds=1)) * 1000 + milliseconds * 1_000_000)
-
-
-def _describe_event(row: TraceRow, *, texts: bool) -> tuple[int, str, dict[str, Any]]:
-    event = row.event
-    attributes: dict[str, Any] = {"agentcli.text": without_secrets(row.label) if texts else None}
-    name = _WORD.sub("_", type(event).__name__).lower()
-    match event:
-        case ev.RetryScheduled():
-            attributes |= {
-                "error.type": event.kind,
-                "http.response.status_code": event.status,
-                "agentcli.retry.attempt": event.attempt,
-                "agentcli.retry.wait_seconds": event.wait_seconds,
-            }
-        case ev.MessageAppended():
-            name = event.message.origin.value
-    return row.start, f"agentcli.{name}", attributes
 
 
 def _hash(size: int, *parts: str) -> str:
