@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 _NAME = r"""(?xi)
@@ -42,6 +43,24 @@ _MARKS = """
     dckr_pat_ oy2 CFPAT- ATATT EAA PMAK- r8_ gsk_ xai- AGE- eyJ :AA PRIVATE asic earer oken ASIC EARER OKEN
     """
 """Every match of `_VALUE` contains one of these. Compiling it takes 2 ms, which most starts avoid."""
+_KEY_END = r"-----END[ ][A-Z0-9 ]*PRIVATE\ KEY-----"
+_KEY_LINES = r"(?:-----)?(?:\s*[^\n]{0,12}[A-Za-z0-9+/=]{40,})*"
+"""What follows the beginning of a private key that was cut: lines with data, perhaps numbered."""
+_MIN_KEY, _MAX_KEY = 40, 20_000
+_KINDS = {
+    "sk-ant-": "Anthropic API key",
+    "sk-": "API key",
+    "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_": "GitHub token",
+    "gl": "GitLab token",
+    "AKIA ASIA ABIA ACCA AROA AIDA": "AWS access key",
+    "AIza ya29. GOCSPX-": "Google API key",
+    "xox xapp-": "Slack token",
+    "npm_": "npm token",
+    "pypi-": "PyPI token",
+    "hf_": "Hugging Face token",
+    "eyJ": "JSON web token",
+}
+"""What tokens are called, by their beginnings."""
 _URL_USER = r"(?i)\b([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>\\]*)@"
 _AUTHORITY = r"(?i)\b(?:https?|socks\w*|ftps?)://([^/?#\s\"'<>\\,;|]*)"
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:@\[\]]*)(?::\d*)?"
@@ -71,6 +90,33 @@ def holds_secret(value: str) -> bool:
 def without_secrets(text: str) -> str:
     """The text without tokens, keys and authorisation headers of known formats, and without passwords in URLs."""
     return _compiled(_URL_USER).sub(r"\1…@", _compiled(_VALUE).sub("…", text))
+
+
+def token_matches(text: str) -> Iterator[tuple[str, str]]:
+    """Everything in the format of a known token or key, a private key with its body: its kind, and the text."""
+    if not any(mark in text for mark in _marks()):
+        return
+    for found in _compiled(_VALUE).finditer(text):
+        value = found[0]
+        if value.startswith("-----BEGIN"):
+            near = text.find("-----END ", found.end(), found.end() + _MAX_KEY)
+            end = _compiled(_KEY_END).match(text, near) if near > 0 else None
+            end = end or _compiled(_KEY_LINES).match(text, found.end())
+            if end is not None and end.end() > found.end() + _MIN_KEY:
+                yield "private key", text[found.start() : end.end()]
+        elif " " in value and value[:4] != "Fly":
+            credential = value.split()[-1]
+            # Prose has such words too: "basic understanding".
+            if any(map(str.isdigit, credential)) and any(map(str.isalpha, credential)):
+                yield "authorization credential", credential
+        else:
+            if value.startswith("eyJ"):
+                signature = _compiled(r"[\w.-]*").match(text, found.end())
+                value += signature[0] if signature is not None else ""
+            kind = next(
+                (kind for begin, kind in _KINDS.items() if value.startswith(tuple(begin.split()))), "access token"
+            )
+            yield kind, value
 
 
 def redact_values(value: Any) -> Any:

@@ -1,0 +1,124 @@
+"""Answers as HTML: the app's Markdown parser, highlighted code, and nothing that a browser would load or run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import Any
+
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from agentcli.core.text.plaintext import plain_text, spell_hidden
+from agentcli.history.export.code_tokens import language_name, token_lines
+from agentcli.history.export.markdown_parser import MAX_NESTING, SPECIAL, answer_parser, is_too_much
+
+MAX_MARKDOWN = 400_000
+"""Characters; a longer text is shown as written."""
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
+_SAFE_LINK = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
+
+
+def safe(text: str) -> str:
+    """Untrusted text as HTML: control sequences are removed, hidden characters spelled out."""
+    return escape(spell_hidden(plain_text(text)))
+
+
+def code_block(code: str, language: str) -> str:
+    label = f'<span class="language">{safe(language)}</span>' if language else ""
+    return (
+        f'<div class="code">{label}<button class="copy" type="button">Copy</button>'
+        f"<pre><code>{highlighted(code, language)}</code></pre></div>"
+    )
+
+
+def highlighted(code: str, language: str) -> str:
+    code = spell_hidden(plain_text(code))
+    lines = token_lines(code, language)
+    return escape(code) if lines is None else "\n".join(map(token_html, lines))
+
+
+def token_html(runs: Sequence[tuple[str, str]]) -> str:
+    return "".join(
+        escape(text) if kind == "name" else f'<span class="k-{kind}">{escape(text)}</span>' for text, kind in runs
+    )
+
+
+def markdown_html(text: str) -> str:
+    text = spell_hidden(plain_text(text)).replace("\0", "\ufffd")
+    parser = answer_parser()
+    tokens: list[Token] = []
+    environment: dict[str, Any] = {"references": {}}
+    if len(text) <= MAX_MARKDOWN:
+        parser.block.parse(text, parser, environment, tokens)
+    if len(text) > MAX_MARKDOWN or any(token.level >= MAX_NESTING - 2 for token in tokens):
+        return f"<pre>{escape(text)}</pre>"
+    for token in tokens:
+        if "right" in str(token.attrs.pop("style", "")):
+            token.attrs["class"] = "right"
+        if token.type == "inline":
+            token.children = []
+            if SPECIAL.search(token.content) is None or is_too_much(token.content):
+                token.children = [Token("text", "", 0, content=token.content)]
+            else:
+                parser.inline.parse(token.content, parser, environment, token.children)
+    return _renderer().render(tokens, parser.options, environment)
+
+
+class _Renderer(RendererHTML):
+    """Methods are rules for the tokens of their name."""
+
+    def text(self, tokens: Sequence[Token], place: int, _options: Any, environment: Any) -> str:
+        content = tokens[place].content
+        if environment.get("in_link"):
+            return escape(content)
+        parts, last = [], 0
+        for found in _ADDRESS.finditer(content):
+            address = found[0].rstrip(".,:;!?*_~)")
+            if _SAFE_LINK.fullmatch(address):
+                end = found.start() + len(address)
+                parts += [escape(content[last : found.start()]), _link(address), escape(address), "</a>"]
+                last = end
+        return "".join([*parts, escape(content[last:])]).replace("\n", "<br>\n")
+
+    def softbreak(self, *_rest: Any) -> str:
+        return "<br>\n"
+
+    def fence(self, tokens: Sequence[Token], place: int, _options: Any, _environment: Any) -> str:
+        return code_block(tokens[place].content.removesuffix("\n"), language_name(tokens[place].info))
+
+    def code_block(self, *arguments: Any) -> str:
+        return self.fence(*arguments)
+
+    def html_block(self, tokens: Sequence[Token], place: int, _options: Any, _environment: Any) -> str:
+        return f"<p>{escape(tokens[place].content)}</p>"
+
+    def html_inline(self, tokens: Sequence[Token], place: int, _options: Any, _environment: Any) -> str:
+        return escape(tokens[place].content)
+
+    def image(self, tokens: Sequence[Token], place: int, _options: Any, _environment: Any) -> str:
+        """A picture elsewhere would be loaded by everyone who opens the page."""
+        address = str(tokens[place].attrs.get("src", ""))
+        return f"{_link(address)}[image: {escape(tokens[place].content or 'image')}]</a>"
+
+    def link_open(self, tokens: Sequence[Token], place: int, _options: Any, environment: Any) -> str:
+        environment["in_link"] = True
+        return _link(str(tokens[place].attrs.get("href", "")))
+
+    def link_close(self, _tokens: Sequence[Token], _place: int, _options: Any, environment: Any) -> str:
+        environment["in_link"] = False
+        return "</a>"
+
+
+def _link(address: str) -> str:
+    """The beginning of a link; of one to another place than the web it is only the address, as a tooltip."""
+    if _SAFE_LINK.fullmatch(address):
+        return f'<a href="{escape(address)}" title="{escape(address)}" rel="noopener noreferrer" target="_blank">'
+    return f'<a title="{escape(address)}">'
+
+
+@cache
+def _renderer() -> _Renderer:
+    return _Renderer()
