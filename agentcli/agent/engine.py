@@ -34,7 +34,6 @@ from agentcli.tools.base import title_of
 if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost
     from agentcli.agent.tool_host import SessionToolHost
-    from agentcli.session.load import SessionDetails
     from agentcli.session.recent_messages import EarlierPart
 
 
@@ -235,13 +234,6 @@ class Engine:
         """Record an event that a front end shows outside of a submission, so that a resumed session shows it again."""
         if event.policy.recorded == "shown":
             self._store.record(event)
-
-    async def session_details(self) -> SessionDetails:
-        """Title, start and finished calls from the session file; empty if nothing is stored."""
-        from agentcli.session.load import SessionDetails, read_details
-
-        path = self._store.path
-        return await in_thread(read_details, path) if path is not None else SessionDetails()
 
     @property
     def title(self) -> str:

@@ -22,6 +22,7 @@ from agentcli.cli import (
     mcp_login,
     permissions,
     plugins,
+    session_export,
     session_files,
     session_search,
     sessions,
@@ -62,6 +63,7 @@ def command_tree() -> TyperGroup:
     stored: dict[str, Any] = {
         "list": sessions.list_,
         "show": sessions.show,
+        "export": session_export.export,
         "rename": session_files.rename,
         "delete": session_files.delete,
         "prune": session_files.prune,

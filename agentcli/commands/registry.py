@@ -181,8 +181,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "export",
-        "Write the conversation to a Markdown file",
-        "[file] [--thinking]",
+        "Write the conversation to a file: Markdown, JSON, HTML or a bundle",
+        "[file] [--format md|json|html|bundle] [--thinking]",
         module="transcript",
         concurrent=True,
     ),

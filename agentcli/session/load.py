@@ -576,24 +576,3 @@ def _pick(names: list[Any], parts: Mapping[str, Block]) -> dict[str, Block]:
 
 def _is_blank(block: Block) -> bool:
     return is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip())
-
-
-@frozen
-class SessionDetails:
-    title: str = ""
-    """Name given by the user."""
-    began: str = ""
-    """Timestamp of the first line."""
-    calls: dict[str, ev.ToolFinished] = field(default_factory=dict)
-    """Ended calls by call id."""
-
-
-def read_details(path: Path) -> SessionDetails:
-    """Read the details; empty if the file cannot be read. Blocking."""
-    try:
-        first = next(read_records(path), {})
-        session = load_session(path)
-    except OSError:
-        return SessionDetails()
-    calls = {event.tool_use_id: event for event in session.history if isinstance(event, ev.ToolFinished)}
-    return SessionDetails(session.title, str(first.get("timestamp") or ""), calls)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from agentcli.commands import transcript
-from agentcli.commands.transcript import format_heading, markdown
 from agentcli.core.events import PermissionRequested, ToolFinished
 from agentcli.core.messages import (
     COPY_OF,
@@ -29,7 +28,10 @@ from agentcli.core.messages import (
 )
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.load import SessionDetails, read_details
+from agentcli.history.export.document import Branch, describe
+from agentcli.history.export.files import Exported, export_document
+from agentcli.history.export.markdown import to_markdown
+from agentcli.session.timeline import CallStep, PromptStep, Timeline
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.assembled import Assembled
 from tests.support.fakes import collect
@@ -40,10 +42,15 @@ pytestmark = pytest.mark.anyio
 
 
 def exported(*messages: Message, ended: Sequence[ToolFinished] = (), thinking: bool = False) -> str:
+    """The Markdown without its heading."""
+
     def title(name: str, given: Json) -> str:
         return plain_line(f"{name} {given.get('command', '')}")
 
-    return "\n\n".join(markdown(messages, title, {one.tool_use_id: one for one in ended}, thinking=thinking))
+    steps = [CallStep(one.tool_use_id, one.name, {}, "", end=one) for one in ended]
+    timeline = Timeline("s", Path(), prompts={"": PromptStep("", "", "", "", calls=steps)})
+    text = to_markdown(describe([Branch(messages)], timeline, title, thinking=thinking))
+    return text.partition("\n\n")[2].partition("\n\n")[2].removesuffix("\n")
 
 
 def reply(*blocks: object, stop_reason: str = "end_turn") -> Message:
@@ -111,17 +118,14 @@ def test_a_denied_call_says_who_denied_it_and_what_it_would_have_changed() -> No
 def test_the_heading_has_the_title_the_date_and_the_models() -> None:
     prompt = user_message("Fix\nthe parser", "p", Origin.PROMPT)
     answer = Message("assistant", (TextBlock("Done."),), "r", Origin.REPLY, model="opus")
-    assert format_heading([prompt, answer], SessionDetails(), "sonnet") == ["# Fix the parser", "opus"]
-    details = SessionDetails("Parser", "2026-03-04T12:00:00.000Z")
-    assert format_heading([prompt], details, "sonnet") == ["# Parser", "2026-03-04 · sonnet"]
-    assert format_heading([prompt], SessionDetails(began="soon"), "sonnet") == ["# Fix the parser", "sonnet"]
 
+    def heading(*messages: Message, title: str = "", began: str = "") -> list[str]:
+        timeline = Timeline("s", Path(), title=title, began=began)
+        return to_markdown(describe([Branch(messages)], timeline, lambda name, _input: name)).split("\n\n")[:2]
 
-def test_details_of_a_session_file_survive_lines_of_another_form(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_text('{"type":"user","origin":"tool_results","message":7}\n{"type":"custom-title","customTitle":"T"}\n')
-    assert read_details(path) == SessionDetails("T")
-    assert read_details(tmp_path / "none.jsonl") == SessionDetails()
+    assert heading(prompt, answer) == ["# Fix the parser", "opus"]
+    assert heading(prompt, title="Parser", began="2026-03-04T12:00:00.000Z") == ["# Parser", "2026-03-04"]
+    assert heading(prompt, answer, began="soon") == ["# Fix the parser", "opus"]
 
 
 async def test_the_session_file_tells_what_was_changed_and_denied(tmp_path: Path) -> None:
@@ -172,10 +176,12 @@ async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_
         await collect(engine.submit("hi"))
         name = f"conversation-{engine.session_id[:8]}"
         assert await said(engine, "/export") == (
-            f"Wrote 11 lines to {name}.md. Searches in the project find it too: move it, or list it in .gitignore."
+            f"Wrote {(root / f'{name}.md').stat().st_size} B to {name}.md. No secrets were recognised. Not every "
+            "secret can be recognised: check the file before you share it. Searches in the project find it too: move "
+            "it, or list it in .gitignore."
         )
         assert (root / f"{name}.md").read_text().partition("\n\n## ")[2] == "Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
-        assert (root / f"{name}.md").stat().st_mode & 0o777 == 0o600
+        assert (root / f"{name}.md").stat().st_mode & 0o777 == 0o644, "it is made to be shared"
         assert f"{name}-2.md" in await said(engine, "/export")
         assert "notes/of today.md" in await said(engine, "/export --thinking notes/of today.md")
         assert "exists already" in await refused(engine, "/export notes/of today.md")
@@ -200,11 +206,11 @@ async def test_a_long_conversation_is_written_beside_the_event_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def rendering(*given: Any, **named: Any) -> list[str]:
+    def rendering(*given: Any) -> Exported:
         threads.append(threading.current_thread())
-        return markdown(*given, **named)
+        return export_document(*given)
 
-    monkeypatch.setattr(transcript, "markdown", rendering)
+    monkeypatch.setattr(transcript, "export_document", rendering)
     async with engine_on(tmp_path, "Hello there.") as engine:
         await collect(engine.submit("hi"))
         await said(engine, "/export")

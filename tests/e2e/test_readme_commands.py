@@ -38,7 +38,15 @@ CODES = {
     # Nor is there such a file; tests/e2e/test_blame.py has one.
     "blame": (1,),
 }
-LOOKING_BACK = ("bisect", "sessions delete", "sessions rename", "sessions show", "sessions search", "trace")
+LOOKING_BACK = (
+    "bisect",
+    "sessions delete",
+    "sessions export",
+    "sessions rename",
+    "sessions show",
+    "sessions search",
+    "trace",
+)
 """Commands about a session that must exist: one with the words `parser` and `regex` in it."""
 WORDS = {"trust": "--yes", "sessions delete parser": "--yes"}
 """Words added to a command so that it ends without a user."""
