@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from agentcli import __version__
+from agentcli.agent.loop_state import EndReason
+from agentcli.agent.submission import Account
 from agentcli.context.compact import boundary, summary_text
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
@@ -29,12 +31,14 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import RandomIds, SystemClock, seconds_between
 from agentcli.core.messages import (
+    NOTHING,
     SUMMARY,
     Block,
     ImageBlock,
     Json,
     Message,
     Origin,
+    Role,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -43,7 +47,8 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.core.usage import Usage
+from agentcli.core.usage import Totals
+from agentcli.providers.catalog import Catalog
 from agentcli.session.base import KEY_LIMIT, SessionContext, is_session_id, project_key, session_path
 from agentcli.session.find import TEXT_LIMIT, SessionInfo
 from agentcli.session.load import UNFINISHED, LoadedSession, answer_calls, scan
@@ -57,7 +62,9 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _OUTPUT = re.compile(r"\s*<(local-command-|bash-|system-reminder>|task-notification>)")
 """Beginning of a text that the program added to a prompt, or that its commands have printed."""
-_COMMAND = re.compile(r"\s*(?:<command-message>[^<]*</command-message>\s*)?<command-name>([^<]*)</command-name>")
+_COMMAND = re.compile(
+    r"\s*(?:<command-message>[^<]*</command-message>\s*)?<command-name>\s*([^<\s][^<]*)</command-name>"
+)
 _ARGUMENTS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
 _MAX_TITLE = 100
 _INTERRUPTED = "[Request interrupted by user"
@@ -93,24 +100,24 @@ def read_session(path: Path) -> ForeignSession | None:
     status = path.stat()
     if status.st_size > MAX_SIZE:
         raise AgentError(f"the file is larger than {byte_size(MAX_SIZE)}")
-    unread = LoadedSession(path, path.stem)
-    lines = _Lines()
+    unread, lines = LoadedSession(path, path.stem), _Lines()
     for record in scan(path, unread):
         lines.take(clean_json(record))
     messages = _Conversation(lines).build()
-    prompt = next((message.text for _at, message in messages if message.is_prompt), "")
-    if not any(message.is_prompt for _at, message in messages):
+    prompts = [message.text for _at, message in messages if message.is_prompt]
+    if not prompts:
         return None
+    given, generated = lines.titles.values()
     info = SessionInfo(
         session_id=path.stem.lower(),
         path=path,
-        title=lines.title[0],
-        first_prompt=" ".join(prompt[: 4 * TEXT_LIMIT].split())[:TEXT_LIMIT],
+        title=given or generated,
+        first_prompt=" ".join(prompts[0][: 4 * TEXT_LIMIT].split())[:TEXT_LIMIT],
         cwd=lines.cwd,
         modified=status.st_mtime,
         size=status.st_size,
         message_count=len(messages),
-        is_title_generated=lines.title[1],
+        is_title_generated=not given,
     )
     return ForeignSession(info, messages, unread.skipped)
 
@@ -126,18 +133,14 @@ class _Lines:
         """Tool results by the id of the call."""
         self.leaf = ""
         self.cwd = ""
-        self._titles: dict[str, str] = {}
-        """By type of line."""
-        self._summaries: dict[str, str] = {}
-        """Titles by the id of the last message that they are about, which may be in another file."""
+        self.titles = {"custom-title": "", "ai-title": ""}
+        """By type of line: a name that the user gave, and a generated title."""
 
     def take(self, record: Json) -> None:
         kind, uuid = record.get("type"), record.get("uuid")
         match record:
             case {"type": "custom-title", "customTitle": str(title)} | {"type": "ai-title", "aiTitle": str(title)}:
-                self._titles[str(kind)] = title
-            case {"type": "summary", "summary": str(title), "leafUuid": str(leaf)}:
-                self._summaries[leaf] = title
+                self.titles[str(kind)] = plain_line(title, _MAX_TITLE)
         if not isinstance(uuid, str) or record.get("isSidechain") is True:
             return
         if not self.cwd and isinstance(cwd := record.get("cwd"), str):
@@ -155,14 +158,6 @@ class _Lines:
             if isinstance(block, ToolResultBlock):
                 content = tuple(part for part in block.content if _is_sendable(part))
                 self.results.setdefault(block.tool_use_id, replace(block, content=content))
-
-    @property
-    def title(self) -> tuple[str, bool]:
-        """The title, and whether it was generated."""
-        if given := plain_line(self._titles.get("custom-title", ""), _MAX_TITLE):
-            return given, False
-        summaries = [title for leaf, title in self._summaries.items() if leaf in self.by_id]
-        return plain_line(self._titles.get("ai-title", "") or "".join(summaries[-1:]), _MAX_TITLE), True
 
     def conversation(self) -> list[Json]:
         """The lines from the root to the leaf."""
@@ -236,29 +231,28 @@ class _Conversation:
             # What was between them is left out.
             self._messages.pop()
             content = [*last.content, *content]
-        reply = Message("assistant", tuple(content), self._ids.new(), Origin.REPLY)
+        reply = self._message(tuple(content), Origin.REPLY)
         self._messages.append((at, reply))
         if reply.tool_uses:
             found = (self._lines.results.get(call.id) for call in reply.tool_uses)
             results = answer_calls(reply.tool_uses, tuple(filter(None, found)), in_call_order=True)
-            self._add(results, Origin.TOOL_RESULTS, at)
+            self._messages.append((at, self._message(results, Origin.TOOL_RESULTS)))
 
     def _take_user(self, record: Json, at: str) -> None:
         blocks = [block for block in _blocks(record) if _is_sendable(block)]
         text = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
         if record.get("isCompactSummary") is True:
             if text:
-                content = (TextBlock(summary_text(text)),)
-                summary = Message("user", content, self._ids.new(), Origin.SUMMARY, meta={SUMMARY: text.strip()})
+                summary = self._message((TextBlock(summary_text(text)),), Origin.SUMMARY, {SUMMARY: text.strip()})
                 tokens = (self._tokens, round(text_tokens(text)))
-                self._messages.append((at, boundary(self._ids.new(), "auto", tokens, [summary])))
-                self._messages.append((at, summary))
+                begin = boundary(self._ids.new(), "auto", tokens, [summary])
+                self._messages += [(at, begin), (at, summary)]
         elif (command := _COMMAND.match(text)) is not None:
             arguments = _ARGUMENTS.search(text)
             typed = TextBlock(f"{command[1].strip()} {arguments[1] if arguments else ''}".strip())
-            self._command = (at, Message("user", (typed,), self._ids.new(), Origin.PROMPT))
+            self._command = at, self._message((typed,), Origin.PROMPT)
         elif text.startswith(_INTERRUPTED):
-            self._add((TextBlock(text),), Origin.INTERRUPTION, at)
+            self._messages.append((at, self._message((TextBlock(text),), Origin.INTERRUPTION)))
         else:
             self._take_prompt(blocks, at)
 
@@ -266,10 +260,11 @@ class _Conversation:
         kept = [block for block in blocks if not (isinstance(block, TextBlock) and _OUTPUT.match(block.text))]
         if kept:
             self._command = None
-            self._add(tuple(kept), Origin.PROMPT, at)
+            self._messages.append((at, self._message(tuple(kept), Origin.PROMPT)))
 
-    def _add(self, content: tuple[Block, ...], origin: Origin, at: str) -> None:
-        self._messages.append((at, Message("user", content, self._ids.new(), origin)))
+    def _message(self, content: tuple[Block, ...], origin: Origin, meta: Mapping[str, Any] = NOTHING) -> Message:
+        role: Role = "assistant" if origin is Origin.REPLY else "user"
+        return Message(role, content, self._ids.new(), origin, meta=meta)
 
 
 def _blocks(record: Mapping[str, Any]) -> Iterator[Block]:
@@ -317,10 +312,17 @@ def write_session(session: ForeignSession, state_dir: Path, cwd: Path) -> None:
         text = f"Imported from Claude Code, without thinking and sub-agents.{skipped}"
         store.record(ev.NoticeRaised(text=text, code="import"))
         begun, turns, names = "", 0, dict[str, str]()
+
+        def end() -> None:
+            """Its cost was paid elsewhere and is not counted here."""
+            account = Account(clock, ended=ev.LoopEnded(terminal=EndReason.COMPLETED.value, turns=turns, text=""))
+            result = account.result(Totals(), Catalog(), session.info.session_id, ids.new())
+            store.record(replace(result, duration_ms=round((seconds_between(begun, clock.now) or 0) * 1000)))
+
         for at, message in session.messages:
             if message.origin is Origin.PROMPT:
                 if turns:
-                    store.record(_end(session.info.session_id, ids.new(), turns, begun, clock.now))
+                    end()
                 begun, turns = at, 0
             turns += message.origin is Origin.REPLY
             clock.now = at or clock.now
@@ -330,7 +332,7 @@ def write_session(session: ForeignSession, state_dir: Path, cwd: Path) -> None:
                 outcome = "interrupted" if result.text == UNFINISHED else "failed" if result.is_error else "done"
                 store.record(ev.ToolFinished(tool_use_id=call, name=name, result=result, outcome=outcome))
             store.record(ev.MessageAppended(message=message))
-        store.record(_end(session.info.session_id, ids.new(), turns, begun, clock.now))
+        end()
         store.sync()
         if store.problem is not None:
             raise AgentError(f"Cannot save the session: {store.problem}.")
@@ -340,24 +342,3 @@ def write_session(session: ForeignSession, state_dir: Path, cwd: Path) -> None:
     finally:
         store.close()
     os.utime(path, (session.info.modified,) * 2)
-
-
-def _end(session_id: str, uuid: str, turns: int, begun: str, ended: str) -> ev.Result:
-    """The end of an imported prompt. Its cost was paid elsewhere and is not counted here."""
-    return ev.Result(
-        subtype="success",
-        is_error=False,
-        terminal="completed",
-        text="",
-        errors=[],
-        turns=turns,
-        duration_ms=round((seconds_between(begun, ended) or 0) * 1000),
-        api_duration_ms=0,
-        usage=Usage(),
-        total_cost_usd=0.0,
-        fully_priced=True,
-        model_usage={},
-        permission_denials=[],
-        session_id=session_id,
-        uuid=uuid,
-    )

@@ -114,10 +114,10 @@ def test_an_imported_session_is_a_session_like_any_other_with_the_times_of_its_m
 
 
 def test_an_import_that_fails_leaves_no_half_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_arguments: object) -> None:
+    def interrupted(*_arguments: object, **_rest: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(claude_code, "_end", interrupted)
+    monkeypatch.setattr(claude_code, "Account", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_session(read(source(tmp_path, FIXTURE.read_text().splitlines())), tmp_path / "state", tmp_path)
     assert [path for path in (tmp_path / "state").rglob("*") if path.is_file()] == []
@@ -127,12 +127,9 @@ def test_a_name_that_the_user_gave_wins_over_generated_titles(tmp_path: Path) ->
     titles: list[Json | str] = [
         {"type": "custom-title", "customTitle": "mine"},
         {"type": "ai-title", "aiTitle": "generated"},
-        {"type": "summary", "summary": "summary", "leafUuid": "1"},
     ]
     info = read(source(tmp_path, [line("1", None), *titles])).info
     assert (info.title, info.is_named) == ("mine", True)
-    (tmp_path / "b").mkdir()
-    assert read(source(tmp_path / "b", [line("1", None), titles[2]])).info.title == "summary"
 
 
 HOSTILE: list[list[Json | str]] = [
@@ -147,6 +144,7 @@ HOSTILE: list[list[Json | str]] = [
     [line("1", None, "assistant", [{"type": "tool_use", "id": "a b", "name": "x\n", "input": 3}])],
     [line("1", None), line("2", "1", "assistant", [{"type": "tool_use", "id": "t", "name": "N", "input": [1]}])],
     [line("1", None), line("2", "1", content=[{"type": "tool_result", "tool_use_id": "nobody", "content": {"a": 1}}])],
+    [line("1", None), line("2", "1", content="<command-name> </command-name>"), line("3", "2", "assistant", "x")],
     [line("1", None, content="\0 \ud800 \x1b[31m"), {"type": "custom-title", "customTitle": "\x1b]0;x\x07\ud800"}],
 ]
 
