@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ class Clock(FixedClock):
 
     def timestamp(self) -> str:
         Clock.minute += 1
-        return f"2026-11-19T{Clock.minute // 60:02}:{Clock.minute % 60:02}:00.000Z"
+        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=Clock.minute)).isoformat()
 
 
 class Talk:
