@@ -21,9 +21,8 @@ from agentcli.core.messages import Json
 from agentcli.core.text.format import ago
 from agentcli.core.text.plaintext import plain_line
 from agentcli.session.search_index import IndexUnavailable, SearchHit, SessionIndex, search_sessions
-from agentcli.session.search_text import Role, WordQuery, WordsFound
+from agentcli.session.search_text import SIGNS, WordQuery, WordsFound
 
-SIGNS: dict[Role, str] = {"title": "≡", "prompt": "❯", "answer": "◆", "call": "$"}
 _STOPPED = 130
 _PROGRESS_SECONDS = 0.1
 

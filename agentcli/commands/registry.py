@@ -209,7 +209,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("config", "Show or change settings", module="settings", local=ALWAYS),
     Command("login", "Connect a model: an API key or a server on this machine", module="session", local=ALWAYS),
     Command("logout", "Remove the stored API key", module="session", local=ALWAYS),
-    Command("resume", "Continue an earlier session", "[search]", module="session", aliases=("sessions",), local=ALWAYS),
+    Command("resume", "Continue an earlier session", "[search]", module="session", local=ALWAYS),
+    Command("sessions", "Search all earlier sessions and continue one", "[words]", module="session", local=ALWAYS),
     Command(
         "tree",
         "Show all branches of this session and switch between them",

@@ -1,19 +1,27 @@
-"""/rename, /clear, /resume and /exit: the session itself; /login and /logout: its model."""
+"""/rename, /clear, /resume, /sessions and /exit: the session itself; /login and /logout: its model."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
+from contextlib import suppress
 from datetime import datetime
-from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.find import SessionInfo, list_sessions
+from agentcli.session.find import SessionInfo
+
+if TYPE_CHECKING:
+    from agentcli.session.search_index import SearchHit, SessionIndex
 
 _HOW = "/rename NAME changes it."
 
@@ -44,42 +52,93 @@ async def run_clear(_engine: Engine | None, _arguments: str, front_end: FrontEnd
 
 
 MAX_LISTED = 20
+MAX_INDEXING_SECONDS = 5.0
+"""How long plain mode waits for the search index."""
 
 
-async def run_resume(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
-    """The list shows how each session ended. Type to search names and first prompts.
+async def run_resume(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """The list shows how each session ended. Type to search names and everything that was said.
 
     /resume         choose from a list
     /resume parser  resume the session that matches
     """
-    wanted = arguments or await pick_session(front_end)
-    if wanted is None:
-        return
-    if engine is not None and engine.session_id == wanted:
+    if not arguments:
+        return await run_sessions(engine, "", front_end)
+    if engine is not None and engine.session_id == arguments:
         raise UsageError("This session is already open.")
-    await front_end.open_session(wanted)
+    await front_end.open_session(arguments)
+    return None
 
 
-async def pick_session(front_end: FrontEnd) -> str | None:
-    """Let the user pick a session from a list; returns its id. Raises `AgentError`."""
-    options = await front_end.options()
-    state_dir = Paths.from_environ(os.environ if options.environ is None else options.environ).state_dir
-    if state_dir is None:
-        raise UsageError("There is no folder for sessions: set HOME or AGENTCLI_STATE_DIR.")
-    load = partial(list_sessions, state_dir, options.cwd)
+async def run_sessions(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+    """Finds sessions by name, and prompts by their words, those of the answers and the commands that ran. Enter opens
+    the session at that prompt. agentcli sessions search does the same from a shell.
+
+    /sessions                choose from a list
+    /sessions timeout retry  prompts of this folder with both words
+    """
+    choice = await pick_session(front_end, arguments)
+    if choice is None:
+        return None
+    if engine is None or engine.session_id != choice.session.session_id:
+        await front_end.open_session(choice.session.session_id)
+    elif choice.hit is None:
+        raise UsageError("This session is already open.")
+    if choice.hit is None or not choice.hit.prompt_id:
+        return None
     if front_end.has_pages:
-        picked: SessionInfo | None = await front_end.page("resume", load)
-        return picked.session_id if picked is not None else None
-    found = (await asyncio.to_thread(load))[:MAX_LISTED]
+        await front_end.page("prompt", choice.hit)
+        return None
+    return f"Found in prompt {choice.hit.number}: {choice.hit.found.text}"
+
+
+@frozen
+class SessionChoice:
+    session: SessionInfo
+    hit: SearchHit | None = None
+    """The prompt at which to open it; None: at its end."""
+
+
+async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | None:
+    """Let the user pick a session from a list. Raises `AgentError`."""
+    from agentcli.session.search_index import SessionIndex
+
+    options = await front_end.options()
+    paths = Paths.from_environ(os.environ if options.environ is None else options.environ)
+    if paths.state_dir is None:
+        raise UsageError("There is no folder for sessions: set HOME or AGENTCLI_STATE_DIR.")
+    index = SessionIndex(paths.index_dir, paths.state_dir)
+    if front_end.has_pages:
+        picked: SessionChoice | None = await front_end.page("sessions", index, options.cwd, words)
+        return picked
+    found = await asyncio.to_thread(_list_choices, index, options.cwd, words)
     if not found:
-        raise UsageError("There is no earlier session in this folder.")
-    return await front_end.choose("Resume a session", [_session_choice(session) for session in found])
+        hint = "No session of this folder has these words." if words else "There is no earlier session in this folder."
+        raise UsageError(hint)
+    rows = [_describe_choice(place, choice) for place, choice in enumerate(found)]
+    chosen = await front_end.choose("Resume a session", rows)
+    return None if chosen is None else found[int(chosen)]
 
 
-def _session_choice(session: SessionInfo) -> Choice:
+def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> list[SessionChoice]:
+    from agentcli.session.search_index import IndexUnavailable, NotNeeded, Pace, search_sessions
+
+    if not words:
+        return [SessionChoice(info) for info in islice(index.list_sessions(cwd), MAX_LISTED)]
+    until = time.monotonic() + MAX_INDEXING_SECONDS
+    # What is not in the index by then is found the next time.
+    with suppress(IndexUnavailable, NotNeeded):
+        index.update(Pace(lambda: time.monotonic() < until))
+    hits, _problem = search_sessions(index, words.split(), cwd, MAX_LISTED)
+    return [SessionChoice(hit.session, hit) for hit in hits]
+
+
+def _describe_choice(place: int, choice: SessionChoice) -> Choice:
+    session, hit = choice.session, choice.hit
     when = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
     count = "" if session.message_count is None else f"  {counted(session.message_count, 'message')}"
-    return Choice(session.session_id, f"{plain_line(session.label, 100)}{count}", when)
+    found = f": {hit.found.text}" if hit is not None and hit.prompt_id else count
+    return Choice(str(place), f"{plain_line(session.label, 40 if hit else 100)}{found}", when)
 
 
 async def run_exit(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:

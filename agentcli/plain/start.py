@@ -290,8 +290,8 @@ class Plain:
             from agentcli.commands.session import pick_session
 
             try:
-                if wanted := await pick_session(self._front_end):
-                    options = another_session(options, wanted)
+                if choice := await pick_session(self._front_end):
+                    options = another_session(options, choice.session.session_id)
             except AgentError as error:
                 self.session.write_note(str(error))
         await self._use(await self.model_connection.new_engine(options))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import astuple, replace
@@ -37,6 +38,7 @@ Progress = Callable[[int, int], object]
 
 VERSION = 1
 BUSY_SECONDS = 10.0
+SLICE_SECONDS = 0.002
 MAX_PIECE = 16_000
 """Characters of a row of the index. A long prompt has several: the words of a query must stand in one of them."""
 _PIECES = 256
@@ -67,6 +69,8 @@ class SearchHit:
     number: int
     at: str
     """Timestamp; "" for a session's name."""
+    prompt: str
+    """The beginning of the prompt, and of those that were queued while it ran."""
     found: WordsFound
 
 
@@ -78,6 +82,26 @@ class SessionFacts:
     cost_usd: float
     files: tuple[str, ...]
     """Files that it changed, the last ones first."""
+
+
+class NotNeeded(Exception):
+    """Stops work whose result nobody waits for any more."""
+
+
+class Pace:
+    """Lets work in a thread run in small slices, so that the event loop gets the interpreter lock."""
+
+    def __init__(self, is_needed: Callable[[], bool]) -> None:
+        self._is_needed = is_needed
+        self._began = 0.0
+
+    def __call__(self) -> None:
+        """Raises `NotNeeded`."""
+        if time.perf_counter() - self._began > SLICE_SECONDS:
+            if not self._is_needed():
+                raise NotNeeded
+            time.sleep(SLICE_SECONDS)
+            self._began = time.perf_counter()
 
 
 class SessionIndex:
@@ -118,7 +142,7 @@ class SessionIndex:
             with db:
                 db.execute("BEGIN IMMEDIATE")
                 for path in paths:
-                    _forget(db, self._relative(path))
+                    _forget(db, _relative(path))
 
         if self._path is not None and self._path.exists():
             self._run(work)
@@ -186,13 +210,15 @@ class SessionIndex:
             if key not in seen:
                 seen.add(key)
                 session = _decode_info(sessions_dir(self._state_dir) / path, info)
-                yield SearchHit(session, prompt_id, number, at, query.locate(zip(_ROLES, texts, strict=True)))
+                (prompt,) = db.execute("SELECT prompt FROM texts WHERE rowid = ?", (key * _PIECES,)).fetchone()
+                where = query.locate(zip(_ROLES, texts, strict=True))
+                yield SearchHit(session, prompt_id, number, at, prompt, where)
             if len(seen) == limit:
                 return
 
     def facts(self, session: SessionInfo) -> SessionFacts | None:
         """What the index knows about a session; None if it was not read yet. Raises `IndexUnavailable`."""
-        return self._run(lambda db: self._facts(db, self._relative(session.path)))
+        return self._run(lambda db: self._facts(db, _relative(session.path)))
 
     def _facts(self, db: Connection, path: str) -> SessionFacts | None:
         row = db.execute("SELECT id, branch FROM files WHERE path = ?", (path,)).fetchone()
@@ -202,17 +228,6 @@ class SessionIndex:
         prompts = db.execute(query, (row[0],)).fetchall()
         files = dict.fromkeys(name for _cost, names in prompts for name in json.loads(names))
         return SessionFacts(row[1], len(prompts), sum(cost for cost, _names in prompts), tuple(files))
-
-    def read_prompt(self, hit: SearchHit) -> tuple[str, str]:
-        """The prompt of a hit and its answers, as far as they are in the index. Raises `IndexUnavailable`."""
-        query = (
-            "SELECT t.prompt, t.answer FROM files f JOIN prompts p ON p.file = f.id "
-            "JOIN texts t ON t.rowid BETWEEN p.key * ? AND p.key * ? + p.pieces "
-            "WHERE f.path = ? AND p.id = ? ORDER BY t.rowid"
-        )
-        values = (_PIECES, _PIECES, self._relative(hit.session.path), hit.prompt_id)
-        rows = self._run(lambda db: db.execute(query, values).fetchall())
-        return "".join(row[0] for row in rows), "".join(row[1] for row in rows)
 
     def list_sessions(self, cwd: Path | None = None) -> Iterator[SessionInfo]:
         """As `find.list_sessions`, but only files that have changed since the index was updated are read, when the
@@ -230,9 +245,6 @@ class SessionIndex:
             info = _decode_info(whole_path, facts) if is_known else describe_session(whole_path)
             if info is not None and not info.parent and (cwd is None or info.cwd in ("", str(cwd))):
                 yield info
-
-    def _relative(self, path: Path) -> str:
-        return f"{path.parent.name}/{path.name}"
 
     # ------------------------------------------------------------------------------------------------- the database
 
@@ -313,6 +325,10 @@ def _list_files(state_dir: Path, cwd: Path | None = None) -> dict[str, tuple[int
                     status = entry.stat()
                     found[f"{name}/{entry.name}"] = status.st_size, status.st_mtime_ns
     return found
+
+
+def _relative(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _scan(folder: Path) -> Sequence[os.DirEntry[str]]:
@@ -401,7 +417,7 @@ def search_sessions(
         return [], ""
     sessions = list(index.list_sessions(cwd))
     hits = [
-        SearchHit(info, "", 0, "", query.locate([("title", info.title)]))
+        SearchHit(info, "", 0, "", "", query.locate([("title", info.title)]))
         for info in sessions
         if info.title and query.matches([info.title])
     ]
@@ -421,7 +437,7 @@ def _scan_files(sessions: Sequence[SessionInfo], query: WordQuery, limit: int, p
         for prompt in reversed(prompts):
             texts = [(role, prompt.join(role)) for role in _ROLES]
             if query.matches([text for _role, text in texts]):
-                yield SearchHit(info, prompt.id, prompt.number, prompt.at, query.locate(texts))
+                yield SearchHit(info, prompt.id, prompt.number, prompt.at, texts[0][1], query.locate(texts))
                 count += 1
             if count == limit:
                 return

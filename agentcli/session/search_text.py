@@ -19,13 +19,14 @@ from agentcli.session.load import LoadedSession, scan_places
 
 Role = Literal["title", "prompt", "answer", "call"]
 
+SIGNS: dict[Role, str] = {"title": "≡", "prompt": "›", "answer": "◆", "call": "$"}
+"""What stands before the words that were found."""
 MAX_TEXT = 1_000_000
 """Characters of a prompt, of its answers and of its calls that are searched."""
 MAX_VALUE = 500
 """Longer inputs of calls, such as the content of files, are not searched, except commands."""
 MAX_COMMAND = 4_000
 MAX_SNIPPET = 160
-_BEFORE_HIT = 40
 _MAX_PLACES = 50
 _KIND = 9
 """Where the type of a record begins in its line."""
@@ -182,7 +183,9 @@ class WordsFound:
 class WordQuery:
     """Words that must all occur, each at the beginning of a word; several in one argument must follow one another."""
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], before: int = 40) -> None:
+        """`before`: characters shown before the words that were found."""
+        self._before = before
         found = (_TOKEN.findall(_fold(clean(word))) for word in words)
         self._words = [tokens for tokens in found if tokens]
         self._patterns = [
@@ -209,11 +212,11 @@ class WordQuery:
                 best = 0, role, text, 0
             folded = _fold(text)
             for place in self._places(folded):
-                around = folded[max(0, place - _BEFORE_HIT) : place + MAX_SNIPPET - _BEFORE_HIT]
+                around = folded[max(0, place - self._before) : place + MAX_SNIPPET - self._before]
                 if (count := sum(pattern.search(around) is not None for pattern in self._patterns)) > best[0]:
                     best = count, role, text, place
         _count, role, text, place = best
-        start = max(0, place - _BEFORE_HIT)
+        start = max(0, place - self._before)
         if start and (blank := re.search(r"\s", text[start:place])):
             start += blank.end()
         cut = text[start : start + 2 * MAX_SNIPPET]

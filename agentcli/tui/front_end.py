@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.commands.front_end import BUSY, Choice, FrontEnd
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from agentcli.agent.live_permissions import RuleEntry
     from agentcli.assemble import Options
     from agentcli.commands.extensions import HookRow
+    from agentcli.commands.session import SessionChoice
     from agentcli.config.settings import SettingRow as Setting
     from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort
     from agentcli.session.base import Rewind
-    from agentcli.session.find import SessionInfo
+    from agentcli.session.search_index import SearchHit, SessionIndex
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
     from agentcli.workspace.base import DiffScope
@@ -246,14 +248,18 @@ class AppFrontEnd(FrontEnd):
 
         return await self._app.ask_on_screen(SettingsPage(rows, self._app.preferences.settings_files))
 
-    async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
+    async def _sessions(self, index: SessionIndex, cwd: Path, query: str) -> SessionChoice | None:
         from agentcli.tui.resume import last_lines_of
-        from agentcli.tui.screens.pickers import SessionPicker
+        from agentcli.tui.screens.sessions import SessionPicker
 
-        picked: SessionInfo | None = await self._app.ask_on_screen(SessionPicker(load, last_lines_of))
+        picker = SessionPicker(index, cwd, last_lines_of, query)
+        picked: SessionChoice | None = await self._app.ask_on_screen(picker)
         if picked is None and self._app.opener.picks_session:
             await self._app.opener.open()
         return picked
+
+    async def _prompt(self, hit: SearchHit) -> None:
+        self._app.opener.show_prompt(hit.prompt_id, hit.prompt)
 
     async def _find(self, query: str) -> None:
         self._chat.finder.open(query)

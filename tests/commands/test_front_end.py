@@ -141,6 +141,7 @@ async def test_without_pages_page_commands_run_as_ordinary_commands(tmp_path: Pa
         "login",
         "logout",
         "resume",
+        "sessions",
         "clear",
         "exit",
         "output-style",
@@ -186,6 +187,18 @@ async def test_a_session_is_chosen_from_a_list_and_the_open_one_is_refused(tmp_p
         assert await reported(None, "resume", front_end) == []
         assert front_end.calls[-1] == ("open", engine.session_id)
         assert front_end.calls[0][1][0].startswith("The old question")
+
+
+async def test_a_prompt_is_found_by_its_words_and_named_when_its_session_opens(tmp_path: Path) -> None:
+    front_end = Recorder(0, pages=False, home=tmp_path)
+    async with engine_on(tmp_path, "The answer was a giraffe.") as engine:
+        await collect(engine.submit("The old question"))
+        assert await reported(None, "sessions giraff answer", front_end) == [
+            "info: Found in prompt 1: The answer was a giraffe."
+        ]
+        assert front_end.calls[-1] == ("open", engine.session_id)
+        assert front_end.calls[0][1] == ["The old question: The answer was a giraffe."]
+        assert "No session of this folder" in (await reported(None, "sessions elephant", front_end))[0]
 
 
 async def test_settings_are_listed_and_a_changed_one_is_saved(tmp_path: Path) -> None:

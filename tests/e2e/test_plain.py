@@ -347,6 +347,28 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
         assert await leave(app) == 0
 
 
+async def test_a_session_is_found_by_the_words_of_an_answer_and_the_prompt_is_named(tmp_path: Path) -> None:
+    replies = reply("It was the giraffe."), reply("Nothing.")
+    async with app_with(tmp_path, *replies, arguments=PLAIN, rows=50) as (app, _server):
+        for words, answer in (("the old question", "giraffe"), ("something else", "Nothing.")):
+            await prompted(app)
+            await app.submit(words)
+            await app.wait_for(answer)
+        await prompted(app)
+        await app.submit("/clear")
+        await app.wait_for("New session.")
+        await prompted(app)
+        await app.submit("/sessions elephant")
+        await app.wait_for("No session of this folder has these words.")
+        await prompted(app)
+        await app.submit("/sessions giraf")
+        await asked(app, "or Enter for none):")
+        assert re.search(r"^ +1 .* the old question: It was the giraffe\.", app.text, re.MULTILINE)
+        await app.submit("1")
+        await app.wait_for("Found in prompt 1: It was the giraffe.")
+        assert await leave(app) == 0
+
+
 async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=[*PLAIN, "--continue"]) as (app, _server):
         assert await app.end() == 1

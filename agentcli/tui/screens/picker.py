@@ -56,6 +56,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
     max_query: ClassVar[int] = 200
     max_at_once: ClassVar[int] = 300
     """Rows that are searched without delaying a key; more are searched in a thread."""
+    expected_rows: ClassVar[int] = 1
+    """Rows to have room for although there are fewer."""
     label_cells: ClassVar[int] = 10**6
     """Maximum width of the first column; what it cuts is shown below the list."""
 
@@ -196,7 +198,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._about_rows = min(self._most_about, max(0, room // 2))
         about.show(about.rows, self._about_rows)
         groups = {entry.row.group for entry in self._entries if entry.row.group}
-        wanted = max(len(self._entries) + len(groups), _PREVIEW_ROWS if wide else 1)
+        wanted = max(len(self._entries) + len(groups), _PREVIEW_ROWS if wide else 1, self.expected_rows)
         covering = self.min_rows - self.searching - len(rows) - self._about_rows
         self.query_one("#body").styles.height = max(1, min(max(wanted, covering), room - self._about_rows))
         if wide:

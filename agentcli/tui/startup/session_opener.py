@@ -45,6 +45,11 @@ class SessionOpener:
         """None until the flags are checked, which is after the first frame."""
         self.options_ready = asyncio.Event()
         self.engine_ready = asyncio.Event()
+        self._reads_earlier = False
+        """Whether the beginning of a long session is still being read."""
+        self._wanted_prompt: tuple[str, str] | None = None
+        """Id and text of a prompt to scroll to when it has been read."""
+        self._is_index_due = False
 
     @property
     def picks_session(self) -> bool:
@@ -120,10 +125,27 @@ class SessionOpener:
         session = self._app.chat.session
         async with self._opening:
             session.hold(True)
+            self._wanted_prompt = None
             try:
                 await self._start_engine(another_session(self.options, resume, rewind))
+                self._is_index_due = True
             finally:
                 session.hold(False)
+
+    def show_prompt(self, prompt_id: str, text: str) -> None:
+        """Scroll to a prompt of the open session, also if it has not been read yet."""
+        self._wanted_prompt = (prompt_id, text)
+        self._scroll_to_wanted()
+
+    def _scroll_to_wanted(self) -> None:
+        chat, wanted = self._app.chat, self._wanted_prompt
+        if wanted is None:
+            return
+        if chat.transcript.show_prompt(*wanted):
+            self._wanted_prompt = None
+        elif not self._reads_earlier:
+            self._wanted_prompt = None
+            chat.hint("This prompt is on another branch: /tree shows it")
 
     async def wait_for_engine(self) -> Engine:
         """Wait for the first session, and while one session replaces another."""
@@ -197,7 +219,7 @@ class SessionOpener:
                 chat.apply([Above((app.welcome_item(),))])
         app.themes.watch_plugins(engine)
         self.engine_ready.set()
-        has_more = bool(earlier) or engine.earlier_part is not None
+        self._reads_earlier = has_more = bool(earlier) or engine.earlier_part is not None
         chat.finder.expect_more(has_more)
         if has_more:
             app.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
@@ -213,8 +235,11 @@ class SessionOpener:
             if chat.session.engine is not engine:
                 return
             chat.apply([operation])
+            self._scroll_to_wanted()
         if chat.session.engine is engine:
             chat.finder.expect_more(False)
+            self._reads_earlier = False
+            self._scroll_to_wanted()
 
     async def _warm(self, engine: Engine, is_first: bool) -> None:
         """Import and connect what the first prompt needs."""
@@ -229,8 +254,30 @@ class SessionOpener:
             self._app.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
 
     def _collect_while_away(self) -> None:
-        if monotonic() - self._app.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS:
+        if self._is_away:
             garbage_collection.collect_all()
+            if self._is_index_due:
+                self._app.run_worker(self._update_index(), exit_on_error=False, group="index")
+
+    @property
+    def _is_away(self) -> bool:
+        return monotonic() - self._app.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS
+
+    async def _update_index(self) -> None:
+        """Bring the search index up to date after a session was left, until the user is back or a prompt runs."""
+        from agentcli.session.search_index import IndexUnavailable, NotNeeded, Pace, SessionIndex
+
+        paths, chat = self._app.preferences.paths, self._app.chat
+        if paths.state_dir is None:
+            return
+        pace = Pace(lambda: self._is_away and not chat.session.busy and self._app.is_running)
+        self._is_index_due = False
+        try:
+            await asyncio.to_thread(SessionIndex(paths.index_dir, paths.state_dir).update, pace)
+        except NotNeeded:
+            self._is_index_due = True
+        except IndexUnavailable:
+            pass  # the list of sessions reports it
 
 
 class ModelConnection(ModelAccess):

@@ -29,7 +29,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Above, Clear, Item, Operation
+from agentcli.tui.model import Above, Clear, Item, Operation, PromptItem
 from agentcli.tui.progress import AgentItem, AgentProgress
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
@@ -344,6 +344,20 @@ class Transcript(ScrollView):
         if self._items.width:
             self._view.look_at_row(0)
             self._settle()
+
+    def show_prompt(self, prompt_id: str, text: str) -> bool:
+        """Scroll to a prompt, by its id or, for one that was sent since the conversation was opened, by its text, which
+        may be followed by that of queued prompts. False if it is not there."""
+        entry = self._items.stack.get(prompt_id)
+        if entry is None:
+            found = ((one, one.block.item) for one in reversed(self._items.stack.entries))
+            prompts = ((one, item.text) for one, item in found if isinstance(item, PromptItem))
+            entry = next((one for one, prompt in prompts if f"{text}\n".startswith(f"{prompt.strip()}\n")), None)
+        if entry is None or not self._items.width:
+            return False
+        self._view.look_at(entry, 0)
+        self._settle()
+        return True
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Handle changes by the scrollbar or by a selection dragged beyond the edge."""

@@ -1,11 +1,9 @@
-"""The pickers for models, effort, modes, themes and sessions."""
+"""The pickers for models, effort, modes, and themes."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,20 +13,17 @@ from agentcli.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.interactive.drafts import Draft
 from agentcli.providers.catalog import Catalog
-from agentcli.session.find import SessionInfo
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.pickers import (
     EffortPicker,
     HistoryPicker,
     ModelPicker,
     ModePicker,
-    SessionPicker,
     ThemePicker,
     describe_change,
-    session_rows,
 )
 from agentcli.tui.theme.palette import Palette
-from tests.tui.screen_host import OPEN, Host, answer, check, look, play, press, settled, through_all_sizes
+from tests.tui.screen_host import OPEN, Host, answer, check, play, press, settled, through_all_sizes
 
 THEMES = [("dark", "calm", True), ("paper", "bright", False), ("nord", "arctic", True)]
 NOW = 1_800_000_000.0
@@ -159,75 +154,9 @@ def test_the_picker_itself_is_painted_in_the_new_theme() -> None:
 # ------------------------------------------------------------------------------------------------------------ sessions
 
 
-def session(number: int, **changes: object) -> SessionInfo:
-    facts: dict[str, object] = {
-        "session_id": f"id-{number}",
-        "path": Path(f"/sessions/{number}.jsonl"),
-        "title": "",
-        "first_prompt": f"prompt {number}",
-        "cwd": "/home/me/project",
-        "modified": NOW - 3600 * number,
-        "size": 10,
-        "message_count": number,
-    }
-    return SessionInfo(**{**facts, **changes})  # type: ignore[arg-type]
-
-
-def test_sessions_show_title_or_prompt_age_messages_and_where_they_were() -> None:
-    rows = session_rows([session(0, title="release"), session(2, cwd="/srv/other/", message_count=None)], NOW)
-    assert [(row.label, row.detail) for row in rows] == [
-        ("release", " just now     0 msgs  project"),
-        ("prompt 2", "  2 h ago     – msgs  other"),
-    ]
-    assert session_rows([session(1)], NOW)[0].detail == "  1 h ago     1 msgs"
-
-
-@pytest.mark.parametrize(("keys", "chosen"), [("| down enter", session(1)), ("escape", None)])
-def test_sessions_are_loaded_in_a_thread_and_escape_does_not_wait(keys: str, chosen: SessionInfo | None) -> None:
-    go = threading.Event()
-
-    def load() -> list[SessionInfo]:
-        assert threading.current_thread() is not threading.main_thread()
-        go.wait(5)
-        return [session(number) for number in range(3)]
-
-    async def steps(pilot: Pilot[None], host: Host) -> None:
-        assert "Loading…" in host.shown
-        if chosen is not None:
-            go.set()
-            await settled(pilot)
-        await pilot.press(*keys.replace("|", "").split())
-        await pilot.pause()
-        go.set()
-
-    assert play(SessionPicker(load, lambda _session: [], now=lambda: NOW), steps).answer == chosen
-
-
-def fail(*_session: SessionInfo) -> list[Any]:
-    raise PermissionError(13, "Permission denied")
-
-
-@pytest.mark.parametrize(
-    ("load", "last_lines", "said"),
-    [
-        (list, list, "There are no sessions here yet."),
-        (fail, list, "The sessions could not be read: Permission denied."),
-        (lambda: [session(1)], fail, "│ It could not be read: Permission denied."),
-        (
-            lambda: [session(1)],
-            lambda _session: ["❯ the prompt", *["old line"] * 60, "the end \x1b]0;x\x07"],
-            r"│ ❯ the prompt\n.*│ …\n(.*│ old line\n)+.*│ the end\n",
-        ),
-    ],
-)
-def test_sessions_are_shown_with_their_last_lines_or_why_they_cannot_be(load: Any, last_lines: Any, said: str) -> None:
-    picker = SessionPicker(load, last_lines, now=lambda: NOW)
-    assert re.search(said, look(picker, "", "|", size=(120, 30)))
-
-
 @pytest.mark.parametrize(
     "make",
-    [models, efforts, lambda: ModePicker(PermissionMode.DEFAULT), themes, lambda: SessionPicker(list, list)],
+    [models, efforts, lambda: ModePicker(PermissionMode.DEFAULT), themes],
 )
 def test_every_picker_works_at_every_size(make: Callable[[], Picker[Any]]) -> None:
     assert play(make(), through_all_sizes).answer is None

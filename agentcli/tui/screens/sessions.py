@@ -1,0 +1,240 @@
+"""The list of sessions, with a search in their names and in all their texts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from agentcli.commands.session import SessionChoice
+from agentcli.core.text.format import ago, counted, money
+from agentcli.session.find import SessionInfo
+from agentcli.session.search_index import IndexUnavailable, NotNeeded, Pace, SearchHit, SessionFacts, SessionIndex
+from agentcli.session.search_text import SIGNS, WordQuery
+from agentcli.tui.blocks.rows import Runs
+from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.row_list import FoundEntry, Row, RowEntry, entries_of, find
+from agentcli.tui.screens.sheet import Keys
+from agentcli.tui.screens.text import safe, wrap_rows
+
+LastLines = Callable[[SessionInfo], Sequence[str]]
+
+MAX_HITS = 50
+_BEFORE_HIT = 10
+"""Characters before a hit: beside a preview, rows are short."""
+_FIRST_BATCH, _BATCH = 0.1, 1.0
+"""Seconds after which the sessions listed so far are shown. With an index the first batch is all of them."""
+_TYPING_SECONDS = 0.08
+"""How long a query must stay the same before texts are searched."""
+
+
+class SessionPicker(Picker[SessionChoice]):
+    """Returns a session, with a prompt of it if it was found by its texts. The index is updated while the list is open.
+
+    `index` and `last_lines` are used in threads; the latter may raise OSError."""
+
+    share = 0.9
+    expected_rows = 20
+    preview_in_thread = True
+    preview_end = True
+    preview_keeps = 4
+    verb = "resume"
+    placeholder = "type to search names and texts"
+
+    def __init__(
+        self,
+        index: SessionIndex,
+        cwd: Path,
+        last_lines: LastLines,
+        query: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._index = index
+        self._cwd = cwd
+        self._last_lines = last_lines
+        self._query = query
+        self._now = now
+        self._is_everywhere = False
+        self._hits: list[FoundEntry[SessionChoice]] = []
+        self._hits_for = ""
+        """The query that `_hits` answer."""
+        self._problem = ""
+        """Why texts cannot be searched."""
+        self._is_updating = True
+        super().__init__("Resume a session", [], preview=self._lines)
+        self.empty = "Loading…"
+
+    def on_mount(self) -> None:
+        self.entry.line.insert(self._query)
+        self.work(self._read, "load")
+        self.work(self._update, "follow")
+
+    @property
+    def _folder(self) -> Path | None:
+        return None if self._is_everywhere else self._cwd
+
+    async def _read(self) -> None:
+        sessions: list[SessionInfo] = []
+        listed, seconds = self._index.list_sessions(self._folder), _FIRST_BATCH
+
+        def read() -> tuple[bool, list[RowEntry[SessionChoice]]]:
+            until, is_cut = time.monotonic() + seconds, False
+            for info in listed:
+                sessions.append(info)
+                if is_cut := time.monotonic() > until:
+                    break
+            return is_cut, entries_of(session_rows(sessions, self._now()))
+
+        try:
+            is_more = True
+            while is_more and self.is_open:
+                is_more, entries = await asyncio.to_thread(read)
+                self.empty = "There are no sessions here yet."
+                self._set_entries(entries)
+                seconds = _BATCH
+        except OSError as error:
+            self.empty = f"The sessions could not be read: {error.strerror or error}."
+            self.settle()
+
+    async def _update(self) -> None:
+        try:
+            await asyncio.to_thread(self._index.update, Pace(lambda: self.is_attached))
+        except IndexUnavailable as error:
+            self._problem = str(error)
+        except NotNeeded:
+            return
+        self._is_updating = False
+        if self.is_open:
+            self._hits_for = ""
+            self._filter(self.row.value if self.row is not None else None)
+
+    # ------------------------------------------------------------------------------------------------------ searching
+
+    def search(self, entries: Sequence[RowEntry[SessionChoice]], query: str) -> list[FoundEntry[SessionChoice]]:
+        """Names with all words of the query, then texts, then names that match it loosely."""
+        words, found = query.casefold().split(), find(entries, query)
+        if not words:
+            return found
+        hits = self._hits if self._hits_for == query.strip() else []
+        named = [all(word in one.entry.folded_label for word in words) for one in found] if hits else []
+        exact = [one for one, is_named in zip(found, named, strict=False) if is_named]
+        loose = [one for one, is_named in zip(found, named, strict=False) if not is_named]
+        # The name of a session is often its first prompt.
+        shown = {one.entry.row.value.session.path for one in exact}
+        texts = [one for one in hits if not (_is_first_prompt(one) and one.entry.row.value.session.path in shown)]
+        return [*exact, *texts, *loose] if hits else found
+
+    def _filter(self, keep: SessionChoice | None = None) -> None:
+        super()._filter(keep)
+        query = self.query_text.strip()
+        if query and query != self._hits_for:
+            self.work(partial(self._search_texts, query), "texts")
+
+    async def _search_texts(self, query: str) -> None:
+        await asyncio.sleep(_TYPING_SECONDS)
+        words = WordQuery(query.split(), _BEFORE_HIT)
+        try:
+            hits = await asyncio.to_thread(self._index.search, words, self._folder, MAX_HITS)
+        except IndexUnavailable as error:
+            self._problem, hits = str(error), []
+        entries = await asyncio.to_thread(lambda: [hit_entry(hit, self._now()) for hit in hits])
+        if self.is_open and query == self.query_text.strip():
+            self._hits_for, self._hits = query, entries
+            # Texts are longer than names: more of the row is theirs.
+            self.listing.measure([*self._entries, *(hit.entry for hit in entries)], self.label_cells)
+            # The cursor stays on a name that the user may be about to choose.
+            super()._filter(self.row.value if self.row is not None else None)
+
+    # ------------------------------------------------------------------------------------------------------ showing
+
+    def press(self, key: str, character: str | None) -> bool:
+        if key != "tab":
+            return super().press(key, character)
+        self._is_everywhere = not self._is_everywhere
+        self.title_text = f"Resume a session{' · all folders' if self._is_everywhere else ''}"
+        self._hits_for = ""
+        self.work(self._read, "load")
+        self.paint()
+        return True
+
+    def keys(self) -> Keys:
+        return [("Tab", "this folder" if self._is_everywhere else "all folders"), *super().keys()]
+
+    def asides(self) -> Sequence[str]:
+        if not self.query_text.strip():
+            return super().asides()
+        if self._is_updating or self._problem:
+            return ("texts cannot be searched",) if self._problem else ("still reading texts…",)
+        return (counted(self._found_count, "match", "matches"),)
+
+    def about(self, row: Row[SessionChoice] | None, width: int) -> list[Runs]:
+        text = self._problem if self.query_text.strip() else ""
+        if row is not None and row.value.hit is not None and not self.query_one("#preview").display:
+            text = f"In {row.value.session.label}"
+        return wrap_rows([(safe(text), self.palette.muted)], width, 2) if text else []
+
+    def _lines(self, row: Row[SessionChoice]) -> Sequence[str]:
+        session, hit = row.value.session, row.value.hit
+        try:
+            facts = self._index.facts(session)
+        except IndexUnavailable:
+            facts = None
+        lines = [*describe(session, facts, self._now()), ""]
+        if hit is not None:
+            prompt = [line for line in hit.prompt.splitlines() if line.strip()][:8]
+            return [*lines, f"❯ {prompt[0] if prompt else ''}", *(f"  {line}" for line in prompt[1:]), "", row.label]
+        try:
+            return [*lines, *(self._last_lines(session) or ("(nothing to show)",))]
+        except OSError as error:
+            return [*lines, f"It could not be read: {error.strerror or error}."]
+
+
+def _is_first_prompt(found: FoundEntry[SessionChoice]) -> bool:
+    hit = found.entry.row.value.hit
+    return hit is not None and hit.number == 1 and hit.found.role == "prompt"
+
+
+def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[SessionChoice]]:
+    """Rows in the given order (newest first). The folder is shown if there are several."""
+    several = len({session.cwd for session in sessions}) > 1
+    rows = []
+    for session in sessions:
+        count = "–" if session.message_count is None else f"{session.message_count:,}"
+        detail = f"{ago(now - session.modified):>9}  {count:>4} msgs"
+        if several:
+            detail += f"  {_short(session.cwd)}"
+        label = " ".join(safe(session.label).split()) or "(no prompt)"
+        rows.append(Row(SessionChoice(session), label, detail))
+    return rows
+
+
+def hit_entry(hit: SearchHit, now: float) -> FoundEntry[SessionChoice]:
+    """A row for a prompt, with the words that were found in it, its answer or its calls."""
+    try:
+        at = datetime.fromisoformat(hit.at).timestamp()
+    except (ValueError, OverflowError):
+        at = hit.session.modified
+    sign = f"{SIGNS[hit.found.role]} "
+    detail = f"{ago(now - at):>9}  {f'#{hit.number}':>9}"
+    (entry,) = entries_of([Row(SessionChoice(hit.session, hit), sign + hit.found.text, detail)])
+    return FoundEntry(entry, tuple(len(sign) + place for mark in hit.found.marks for place in range(*mark)))
+
+
+def describe(session: SessionInfo, facts: SessionFacts | None, now: float) -> list[str]:
+    """What the list does not show of a session. `facts`: None if the index does not have it yet."""
+    parts = [ago(now - session.modified)]
+    if facts is not None:
+        parts += [counted(facts.prompts, "prompt"), money(facts.cost_usd)]
+        parts += [f"branch {facts.branch}"] if facts.branch else []
+    files = [_short(name) for name in facts.files[:3]] if facts is not None else []
+    if facts is not None and len(facts.files) > len(files):
+        files.append(f"{len(facts.files) - len(files)} more")
+    return [safe(session.label, 100), " · ".join(parts), f"Changed: {', '.join(files)}" if files else session.cwd]
+
+
+def _short(path: str) -> str:
+    """Last component of a path, which identifies the project or the file."""
+    return safe(path).rstrip("/").rpartition("/")[2] or "/"
