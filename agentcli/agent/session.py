@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.attachments.mentions import Mentions
@@ -51,7 +51,7 @@ from agentcli.core.aio import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, seconds_between
 from agentcli.core.messages import Json, Message
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Totals
 from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFiles
@@ -65,6 +65,7 @@ from agentcli.tools.registry import Registry
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
+    from agentcli.agent.context.compaction_restore import Restored
     from agentcli.agent.mcp.requests import ServerQuestions
     from agentcli.agent.mcp.server_tools import ServerToolLimits, ServerTools
     from agentcli.agent.mcp.updates import ServerNotices
@@ -316,10 +317,23 @@ class Session:
             self.store.note_input("settings", self.recorded_settings)
             self.recorded_settings = {}
 
+    def note_answer(self, answer: Answer | None) -> None:
+        """Record the user's answer to a question that belongs to no call."""
+        if answer is not None:
+            self.store.note_input("answer", {name: value for name, value in asdict(answer).items() if value})
+
     def mentions(self) -> Mentions | None:
         """Attaches mentioned files; None without a tool that reads."""
         read = self.own_tools.get("Read")
         return None if read is None else Mentions(read, self.permissions, self.questions, self.ids, self.mcp)
+
+    async def restore(
+        self, log: Sequence[Message], files: Sequence[str], budget: int, signal: AbortSignal, skills: Sequence[str]
+    ) -> Restored:
+        """Content from outside the conversation that a compaction puts into it again. Raises `Aborted`."""
+        from agentcli.agent.context.compaction_restore import restore_within
+
+        return await restore_within(self, log, files, budget, signal, skills)
 
     # -------------------------------------------------------------------------------------------------------- events
 

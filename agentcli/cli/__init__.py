@@ -15,6 +15,7 @@ COMMANDS = {
     "trace": "Show a prompt of a session as a timeline, or export it.",
     "bisect": "Find the call of a session that broke something.",
     "blame": "Show which prompt and call wrote each line of a file.",
+    "replay": "Replay a session offline and compare it with the record.",
     "config": "Show all settings and their sources.",
     "permissions": "List permission rules, or test them on a command.",
     "trust": "Review and trust a repository's settings.",

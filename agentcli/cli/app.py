@@ -22,6 +22,7 @@ from agentcli.cli import (
     mcp_login,
     permissions,
     plugins,
+    replay,
     session_export,
     session_files,
     session_search,
@@ -55,6 +56,7 @@ def command_tree() -> TyperGroup:
         "trace": trace.trace,
         "bisect": history.bisect,
         "blame": blame.blame,
+        "replay": replay.replay,
         "trust": permissions.trust,
         "completion": completion,
     }

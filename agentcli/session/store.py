@@ -202,7 +202,7 @@ class SessionStore(Store):
 
     def note_input(self, kind: str, fields: Json) -> None:
         if self._opening != "session":
-            self._write("input", {"kind": kind, **redact_values(fields)})
+            self._write("input", {**redact_values(fields), "kind": kind})
 
     def mark_cut_off(self) -> None:
         self._journal.keeps_lock_file = True

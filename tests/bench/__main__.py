@@ -37,6 +37,7 @@ from tests.bench.tui_loop import tui_loop
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_start import tui_start
 from tests.bench.tui_stream import tui_escape, tui_stream
+from tests.bench.verify import verify
 
 BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "start": (start, 15),
@@ -48,6 +49,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "session": (session, 3),
     "search": (search, 5),
     "look-back": (look_back, 3),
+    "verify": (verify, 3),
     "questions": (questions, 1),
     "snapshot": (snapshot, 25),
     "prepare": (prepare, 5),

@@ -25,6 +25,7 @@ from tests.bench.snapshot import snapshot
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
+from tests.bench.verify import verify
 from tests.support.fork_server import ForkedProcess, forked, forked_with_streams
 
 SMALL: dict[str, Callable[[int], Report]] = {
@@ -36,6 +37,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "session": partial(session, records=40),
     "search": partial(search, sessions=4, megabytes=0.1),
     "look-back": partial(look_back, calls=6),
+    "verify": partial(verify, turns=8),
     "snapshot": partial(snapshot, sizes=(100,)),
     "prepare": partial(prepare, messages=200),
     "growth": partial(growth, turns=10),

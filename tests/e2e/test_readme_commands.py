@@ -37,9 +37,12 @@ CODES = {
     "bisect": (1,),
     # Nor is there such a file; tests/e2e/test_blame.py has one.
     "blame": (1,),
+    # The session has no instructions; tests/e2e/test_replay.py tries others.
+    "replay": (0, 2),
 }
 LOOKING_BACK = (
     "bisect",
+    "replay",
     "sessions delete",
     "sessions export",
     "sessions rename",

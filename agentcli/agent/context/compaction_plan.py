@@ -19,7 +19,6 @@ from agentcli.agent.context.compaction_restore import (
     canonical_path,
     paths_read,
     recent_files,
-    restore_within,
 )
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
@@ -86,7 +85,7 @@ async def draft_compaction(
     files = _files(old, (*exchange, *pending), cache(partial(canonical_path, session)))
     shown_messages = list_used_skills((*exchange, *pending))
     skills = [name for name in list_used_skills(old) if name not in shown_messages]
-    back = await restore_within(session, log, files, max(0, budget), signal, skills)
+    back = await session.restore(log, files, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,

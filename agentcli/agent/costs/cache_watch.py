@@ -70,7 +70,7 @@ class CacheWatch:
     """Cache state of one conversation. Call `sent` for each request, then `answered` for each usage that its responses
     report. Pass `note` every event that is about to be shown: some explain a change."""
 
-    def __init__(self) -> None:
+    def __init__(self, fingerprints: Fingerprints | None = None) -> None:
         self._cached: _Cached | None = None
         self._sent: tuple[Request, float] | None = None
         """The request that is to be answered, and when it was sent."""
@@ -79,7 +79,7 @@ class CacheWatch:
         """Features that the endpoint refused and that requests omit since the last response."""
         self._compactions = 0
         """Compactions since the last response that were not undone."""
-        self._fingerprints = Fingerprints()
+        self._fingerprints = fingerprints or Fingerprints()
         self._user_context: Callable[[], str] = lambda: ""
         self._keep: Callable[[Front], None] = lambda _front: None
         self._kept_front: Front | None = None
@@ -494,8 +494,8 @@ def digest_value(value: object) -> str:
 class RequestDigests:
     """Digests of whole requests. Of messages that the last request had too, nothing is encoded again."""
 
-    def __init__(self) -> None:
-        self._fingerprints = Fingerprints()
+    def __init__(self, fingerprints: Fingerprints | None = None) -> None:
+        self._fingerprints = fingerprints or Fingerprints()
         self._last: AppendOnly[Json] = AppendOnly()
         self._chain = bytearray()
         """For each message of the last request, the digest of it and all before it: one object, however many."""

@@ -448,7 +448,9 @@ async def _raise_or_stop(session: Session, budget: Budget, signal: AbortSignal) 
         text = question["question"]
         shown = {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
         asking = session.question(text, text, shown, {"questions": [question]}, signal)
-        said = _read_answer(await asking.ask(session.emit), text) if asking is not None else ""
+        answer = await asking.ask(session.emit) if asking is not None else None
+        session.note_answer(answer)
+        said = _read_answer(answer, text)
         if not said or said.lower() in (STOP.lower(), "stop", "no"):
             return
         wanted = offer if said == question["options"][0]["label"] else dollars(said)

@@ -88,7 +88,7 @@ async def _ask_about_loop(session: Session, found: Repetition, signal: AbortSign
     answer = await UserQuestion(question, session.questions, signal).ask(session.emit)
     if answer is None:
         return None
-    session.store.note_input("answer", {name: value for name, value in asdict(answer).items() if value})
+    session.note_answer(answer)
     # A refusal with a message means to stop this and do something else, so the model continues.
     if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
         return LoopVerdict("continue", answer.message.strip())

@@ -233,7 +233,7 @@ class Turn:
             case model.Failed(failure, usage, name):
                 is_aborted = failure.kind is model.FailureKind.ABORTED
                 if not is_aborted:
-                    self._note_end("failed", asdict(failure))
+                    self._note_end("failed", {"failure": asdict(failure)})
                 yield from self._usage(name, usage, self._estimate_unreported(usage) if is_aborted else 0)
                 if not is_aborted:
                     self.outcome = replace(self.outcome, failure=failure)
@@ -324,7 +324,7 @@ class Turn:
         self._session.store.note_input(kind, {"request": digest, **{name: v for name, v in fields.items() if v}})
 
     async def _broken(self, broken: model.Broken) -> list[ev.Event]:
-        self._note_end("broken", asdict(broken.failure))
+        self._note_end("broken", {"failure": asdict(broken.failure)})
         events = list(self._usage(broken.model, broken.usage))
         if self._reply is None or not self._executor.has_unsafe_work:
             events += await self._void(broken.failure.message)

@@ -1,0 +1,155 @@
+"""`agentcli replay`: replay a session, verify it, or try other instructions on it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentcli.cli.output import echo, echo_json
+from agentcli.cli.permissions import AsJson
+from agentcli.cli.sessions import find_session
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.messages import Json
+from agentcli.core.text.format import counted
+from agentcli.core.text.plaintext import plain_line
+
+if TYPE_CHECKING:
+    from agentcli.history.replay.process import ReplayChanges
+
+MAX_BUNDLED = 1 << 30
+"""Bytes of a session file in a bundle."""
+
+
+def replay(
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="Id, name or words of a session, or a .jsonl or .zip file.")
+    ],
+    verify: Annotated[bool, typer.Option("--verify", help="Compare every event and request.")] = False,
+    instructions: Annotated[
+        list[str] | None, typer.Option("--with", metavar="NAME=FILE", help="Use FILE as instruction file NAME.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Use another model.")] = None,
+    effort: Annotated[str | None, typer.Option("--effort", metavar="LEVEL", help="Use another effort.")] = None,
+    appended: Annotated[
+        str | None, typer.Option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Replay a recorded session offline: no model is called, no tool runs, no file changes. --verify runs the loop on
+    what was recorded and compares what it does now; exit code 1 at a difference. --with, --model, --effort and
+    --append-system-prompt show the first request that would be another one.
+
+    agentcli replay parser --verify                     check that the loop still does the same
+    agentcli replay parser --with AGENTS.md=new.md      show what other instructions change
+    """
+    settings = {"model": model, "effort": effort, "appendSystemPrompt": appended}
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    if not verify and not chosen and not instructions:
+        raise UsageError(
+            "Add --verify, or a change to try: --with NAME=FILE, --model, --effort, --append-system-prompt."
+        )
+    if verify and (chosen or instructions):
+        raise UsageError("--verify uses what was recorded. Leave out the changes, or leave out --verify.")
+    from agentcli.history.replay.verify import read_session
+
+    with session_file(session) as path:
+        records = read_session(path)
+    if verify:
+        return asyncio.run(_verify(records, as_json))
+    return asyncio.run(_compare(records, _read_changes(records, chosen, instructions or []), as_json))
+
+
+@contextmanager
+def session_file(text: str) -> Iterator[Path]:
+    """The session file that an argument names: a session, a file, or a bundle with one. Raises `AgentError`."""
+    path = Path(text).expanduser()
+    if path.suffix == ".jsonl":
+        yield path
+    elif path.suffix == ".zip":
+        with tempfile.TemporaryDirectory() as folder:
+            unpacked = Path(folder, "session.jsonl")
+            unpacked.write_bytes(_read_bundle(path))
+            yield unpacked
+    else:
+        yield find_session(text).path
+
+
+def _read_bundle(path: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            found = [member for member in bundle.infolist() if member.filename.endswith(".jsonl")]
+            if not found or found[0].file_size > MAX_BUNDLED:
+                raise AgentError(f"There is no session file in {plain_line(str(path))}.")
+            return bundle.read(found[0])
+    except (OSError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or "it is no zip file"
+        raise AgentError(f"The bundle {plain_line(str(path))} cannot be read: {reason}.") from error
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Shows how far the replay is, on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda _done, _of: None
+    return lambda done, of: echo(f"\rReplaying: line {done:,} of {of:,} ", err=True, end="")
+
+
+async def _verify(records: Sequence[Json], as_json: bool) -> int:
+    from agentcli.history.replay.verify import describe, verify
+
+    found = await verify(records, progress=_progress())
+    if sys.stderr.isatty():
+        echo("", err=True)
+    if as_json:
+        echo_json(found.to_dict())
+    else:
+        for line in describe(found):
+            echo(line)
+    return found.exit_code
+
+
+def _read_changes(records: Sequence[Json], settings: Json, named: Sequence[str]) -> ReplayChanges:
+    from agentcli.history.replay.compare import list_instructions, replace_instructions
+    from agentcli.history.replay.process import ReplayChanges
+    from agentcli.memory.instruction_text import read_instructions
+
+    changes = ReplayChanges(settings=settings)
+    if len(named) > 1:
+        raise UsageError("Give one file with --with.")
+    for one in named:
+        name, _sign, file = one.partition("=")
+        read = read_instructions(str(Path(file).expanduser().resolve()))
+        if not file or not read.digest:
+            raise UsageError(f"--with {plain_line(one)}: use NAME=FILE with a text file that can be read.")
+        known = list_instructions(records)
+        if not any(f"/{path}".endswith(f"/{name}") for path in known):
+            files = ", ".join(known) or "none"
+            raise UsageError(f"The session had no instruction file {plain_line(name)}. It had: {files}.")
+        changes = ReplayChanges(replace_instructions(name, read.text), settings)
+    return changes
+
+
+async def _compare(records: Sequence[Json], changes: ReplayChanges, as_json: bool) -> int:
+    from agentcli.history.replay.compare import compare
+
+    compared = await compare(records, changes, _progress())
+    if as_json:
+        echo_json(compared.to_dict())
+    elif not compared.parts:
+        echo(f"No request differs: {counted(compared.requests, 'request')} compared.")
+        if compared.problem:
+            echo(f"The replay ended early. {compared.problem}")
+    else:
+        names = ", ".join(name for name, _text in compared.parts)
+        echo(f"Request {compared.requests} differs, in prompt {compared.prompt}: {names}")
+        for name, text in compared.parts:
+            echo(f"\n{name}:")
+            echo(text)
+    return 1 if compared.parts or compared.problem else 0

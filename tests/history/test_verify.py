@@ -1,0 +1,176 @@
+"""Recorded sessions are replayed through the real loop: every event and request must be the recorded one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.loop import run_loop
+from agentcli.agent.loop.decide import LoopDecision, TurnOutcome, decide
+from agentcli.agent.loop_state import Continue, EndReason, Limits, LoopState, Stop
+from agentcli.core.errors import AgentError
+from agentcli.core.messages import Json
+from agentcli.history.replay import compare as comparing
+from agentcli.history.replay.compare import compare, replace_instructions
+from agentcli.history.replay.process import ReplayChanges
+from agentcli.history.replay.verify import describe, read_session, verify
+from agentcli.providers.base import Request
+from agentcli.session.base import encode_line
+from tests.support.record_sessions import FOLDER, SCENARIOS, record
+
+pytestmark = pytest.mark.anyio
+
+
+def records_of(name: str) -> list[Json]:
+    return read_session(FOLDER / f"{name}.jsonl")
+
+
+def test_there_is_a_recording_of_every_scenario() -> None:
+    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_the_loop_still_does_what_was_recorded(name: str) -> None:
+    found = await verify(records_of(name))
+    assert found.difference is None, "\n".join(describe(found))
+    assert found.counts.events == found.events > 5
+    assert found.counts.requests == found.requests > 0
+    assert found.counts.apart == {}
+
+
+def test_a_session_that_is_recorded_now_is_verified(tmp_path: Path) -> None:
+    """What the loop records today is all that a replay needs: also requests whose texts are those of this version."""
+    record("stop_hook", tmp_path / "now.jsonl")
+    found = asyncio.run(verify(read_session(tmp_path / "now.jsonl")))
+    assert (found.exit_code, found.counts.other_front) == (0, {})
+
+
+async def test_another_decision_of_the_loop_is_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
+        decision = decide(state, outcome, limits)
+        return Stop(EndReason.COMPLETED) if isinstance(decision, Continue) and outcome.overrun else decision
+
+    monkeypatch.setattr(run_loop, "decide", give_up)
+    found = await verify(records_of("output_limit"))
+    assert (found.exit_code, found.difference is None) == (1, False)
+    text = "\n".join(describe(found))
+    assert "prompt 1 (“Tell a long story”), request 1" in text
+    assert "now type: submission-end" in text
+
+
+def changed(
+    records: list[Json], old: str, new: str, change: Callable[[Json], bool] = lambda _record: True
+) -> list[Json]:
+    texts = [json.dumps(record) for record in records]
+    return [
+        json.loads(text.replace(old, new)) if change(record) else record
+        for text, record in zip(texts, records, strict=True)
+    ]
+
+
+async def test_another_prompt_than_the_one_that_was_sent_is_named() -> None:
+    found = await verify(changed(records_of("plain_answers"), "What is two and two?", "What is two and three?"))
+    assert found.difference is not None
+    assert (found.difference.prompt, found.difference.request, found.difference.field) == (2, 2, "event.request")
+    assert found.difference.prompt_text == "What is two and three?"
+    assert "the messages" in "\n".join(describe(found))
+
+
+async def test_a_changed_system_prompt_is_counted_apart_and_named() -> None:
+    def is_first(record: Json) -> bool:
+        return "systemContext" in record
+
+    found = await verify(changed(records_of("plain_answers"), "Where you are", "Where you were", is_first))
+    assert found.exit_code == 0
+    assert {what: len(numbers) for what, numbers in found.counts.other_front.items()} == {
+        "part 2 of the system prompt": 2
+    }
+    assert "part 2 of the system prompt" in "\n".join(describe(found))
+
+
+async def test_what_an_older_version_recorded_is_never_called_identical() -> None:
+    older = [record for record in records_of("plain_answers") if record["type"] != "input"]
+    found = await verify(older)
+    assert (found.exit_code, found.events, found.counts.events) == (1, 0, 0)
+    assert "without what a replay needs" in "\n".join(describe(found))
+    assert "Nothing could be verified." in describe(found)
+
+
+async def test_a_process_that_cannot_be_verified_does_not_keep_others_from_it() -> None:
+    records = records_of("resumed")
+    second = next(index for index, record in enumerate(records) if record["type"] == "resume")
+    cut = [record for index, record in enumerate(records) if record["type"] != "input" or index > second]
+    found = await verify(cut)
+    assert found.exit_code == 0
+    assert 0 < found.counts.events == found.events
+    assert sum(found.counts.apart.values()) > 0
+
+
+async def test_a_line_that_is_missing_is_reported_instead_of_waited_for() -> None:
+    records = records_of("stop_hook")
+    gone = next(index for index, one in enumerate(records) if one.get("kind") == "stop-hook")
+    found = await verify([*records[:gone], *records[gone + 1 :]])
+    assert found.difference is not None
+    assert found.difference.line == gone + 1
+
+
+def test_a_file_without_a_prompt_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(encode_line({"type": "session"}))
+    with pytest.raises(AgentError, match="no prompt"):
+        read_session(tmp_path / "empty.jsonl")
+    with pytest.raises(AgentError, match="cannot be read"):
+        read_session(tmp_path / "none.jsonl")
+
+
+# ------------------------------------------------------------------------------------------------ other instructions
+
+
+async def compared(name: str, changes: ReplayChanges) -> comparing.Compared:
+    return await compare(records_of(name), changes)
+
+
+async def test_without_a_change_no_request_differs() -> None:
+    result = await compared("parallel_tools", ReplayChanges())
+    assert (result.parts, result.requests, result.problem) == ((), 3, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "text"),
+    [
+        ({"model": "claude-haiku-5-5"}, "model", "claude-sonnet-5-5 → claude-haiku-5-5"),
+        ({"effort": "high"}, "effort", "auto → high"),
+        ({"appendSystemPrompt": "Answer in French."}, "system prompt", "+Answer in French."),
+    ],
+)
+async def test_the_first_request_that_would_differ_is_shown(settings: Json, part: str, text: str) -> None:
+    result = await compared("plain_answers", ReplayChanges(settings=settings))
+    assert result.requests == result.prompt == 1
+    assert part in dict(result.parts)
+    assert text in dict(result.parts)[part]
+
+
+async def test_other_instructions_are_shown_as_a_difference_of_the_user_context() -> None:
+    changes = ReplayChanges(replace_instructions("AGENTS.md", "Answer in French."))
+    result = await compared("plain_answers", changes)
+    assert [name for name, _text in result.parts] == ["user context"]
+    assert "-Be kind." in result.parts[0][1]
+    assert "+Answer in French." in result.parts[0][1]
+    same = await compared("plain_answers", ReplayChanges(replace_instructions("AGENTS.md", "Be kind.")))
+    assert same.parts == ()
+
+
+def test_every_part_of_a_request_is_compared() -> None:
+    request = Request("a", ({"role": "user", "content": [{"type": "text", "text": "Hi"}]},))
+    more = {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}
+    others = [
+        replace(request, tools=({"name": "Read"},)),
+        replace(request, messages=(*request.messages, more)),
+        replace(request, messages=({"role": "user", "content": [{"type": "text", "text": "Bye"}]},)),
+    ]
+    parts = [[name for name, _text in comparing.list_differences(request, other)] for other in others]
+    assert parts == [["tools"], ["messages"], ["user context"]]
