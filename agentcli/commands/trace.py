@@ -39,7 +39,7 @@ from agentcli.history.trace import (
 from agentcli.session.timeline import Timeline, read_timeline
 
 _ARGUMENTS = re.compile(r"(?:(\d{1,6})(?:\.(\d{1,6}))?)?")
-_BAR = 8
+_BAR = 6
 
 
 @frozen
@@ -92,7 +92,7 @@ def _steps_of(trace: Trace) -> Iterator[Step]:
     times = max((cell_count(time_row(row)) for row in trace.rows), default=0)
     for place, row in enumerate(trace.rows, 1):
         detail = f"{time_row(row):>{times}}  {draw_bar(row, trace.end, _BAR)}"
-        label = f"{place} {label_row(row)}"
+        label = f"{place} {label_row(row).replace('request: ', '', 1)}"
         yield Step(f"{number}.{place}", label, detail, parent=number, value=_TracedStep(trace, row))
 
 

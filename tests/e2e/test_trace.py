@@ -85,3 +85,32 @@ async def test_wrong_arguments_are_explained(program: Program) -> None:
     }.items():
         ended = await program.run("trace", "what", *arguments)
         assert (ended.code != 0, problem in ended.err, "Traceback" in ended.err) == (True, True, False), ended
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--append-system-prompt", "Be kind."),
+        ("--system-prompt", "You are a parrot."),
+        ("--json-schema", '{"type": "object", "properties": {"word": {"type": "string"}}}'),
+        ("--settings", '{"memory": false, "outputStyle": "terse"}'),
+        ("--advisor", "claude-opus-5-5", "--model", "claude-sonnet-5-5"),
+    ],
+)
+async def test_requests_are_proven_whatever_they_were_made_of(program: Program, flags: tuple[str, ...]) -> None:
+    folder = program.home / ".config" / "agentcli"
+    for path, text in {
+        folder / "output-styles" / "terse.md": "---\nname: terse\ndescription: Short\n---\nSay little.",
+        folder / "skills" / "sums" / "SKILL.md": "---\nname: sums\ndescription: Adds\n---\nAdd them.",
+    }.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    answer = reply(call("StructuredOutput", word="a")) if "--json-schema" in flags else "Done."
+    async with LoopbackServer(answer, "Done.") as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "what does it do?", *flags)
+        [body, *_more] = server.bodies
+    assert ended.code == 0, ended.err
+    step = json.loads((await program.run("trace", "what", "--step", "1", "--json")).out)
+    assert (step["doubts"], step["request"]["system"]) == ([], body["system"])
+    assert step["request"]["tools"] == body["tools"]

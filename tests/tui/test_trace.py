@@ -24,7 +24,7 @@ def test_a_step_opens_its_request_and_the_conversation_continues_from_there(tmp_
             await idle(pilot, app)
         await open_trace(pilot, app, "1.1")
         await until(pilot, lambda: "until the first token" in shown(app))
-        assert "1 request: the prompt" in shown(app)
+        assert "1 the prompt" in shown(app)
         await pilot.press("tab")
         await until(pilot, lambda: "Proven: the digest of this request" in shown(app))
         await pilot.press("n", "tab", "tab")
