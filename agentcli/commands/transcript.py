@@ -113,7 +113,7 @@ async def run_export(engine: Engine, arguments: str) -> str:
         return exported.data.decode()
     path = await in_thread(_write, engine, name, format, exported.data)
     written = f"Wrote {byte_size(len(exported.data))} to {plain_line(str(path), 400)}."
-    return f"{written} {plain_text(exported.redactions)} {CHECK_IT} {_FOUND_BY_SEARCHES}"
+    return f"{written} {_FOUND_BY_SEARCHES}\n{plain_text(exported.redactions)} {CHECK_IT}"
 
 
 def _export_arguments(arguments: str) -> tuple[str, str | None, bool]:

@@ -176,9 +176,9 @@ async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_
         await collect(engine.submit("hi"))
         name = f"conversation-{engine.session_id[:8]}"
         assert await said(engine, "/export") == (
-            f"Wrote {(root / f'{name}.md').stat().st_size} B to {name}.md. No secrets were recognised. Not every "
-            "secret can be recognised: check the file before you share it. Searches in the project find it too: move "
-            "it, or list it in .gitignore."
+            f"Wrote {(root / f'{name}.md').stat().st_size} B to {name}.md. Searches in the project find it too: move "
+            "it, or list it in .gitignore.\nNo secrets were recognised. Check the file before you share it: not every "
+            "secret can be recognised."
         )
         assert (root / f"{name}.md").read_text().partition("\n\n## ")[2] == "Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
         assert (root / f"{name}.md").stat().st_mode & 0o777 == 0o644, "it is made to be shared"

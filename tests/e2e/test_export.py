@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-ant-api03-" + "a1B2" * 12
 REPLACED = (
     "1 secret was replaced: 1 Anthropic API key in prompt 1 and the output of call 1 `Read .env`. "
-    "Not every secret can be recognised: check the file before you share it.\n"
+    "Check the file before you share it: not every secret can be recognised.\n"
 )
 
 

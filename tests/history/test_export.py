@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from agentcli.config.themes import load_themes, theme_folders
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.looks import Rgb, contrast, parse_colour
 from agentcli.core.messages import Json
 from agentcli.history.export.document import read_document
 from agentcli.history.export.files import (
@@ -189,6 +191,7 @@ async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp
         (f"1\t-----BEGIN PRIVATE KEY-----\n2\t{'aB3+' * 16}\n3\t{'aB3+' * 16}\n4 rest", f"{'aB3+' * 16}\n3"),
         (f"-----BEGIN RSA PRIVATE KEY-----\n{'aB3+' * 16}\nxy=\n-----END RSA PRIVATE KEY-----", "xy="),
         ("the token of the shell is top4secret9", "top4secret9"),
+        ("My password is s3cr3t-value, I think.", "s3cr3t-value"),
     ],
     ids=str,
 )
@@ -212,6 +215,8 @@ def test_a_secret_is_recognised(text: str, secret: str) -> None:
         "https://example.com/a:b@c",
         "SSH_AUTH_SOCK=/tmp/ssh-1a2b3c/agent.42",
         "const token2 = next(tokens1)",
+        "the password is required, the secret: something like that",
+        "token: Uint8Array, password: Optional[str]",
     ],
 )
 def test_code_and_prose_stay_as_they_are(text: str) -> None:
@@ -309,16 +314,35 @@ async def test_a_very_long_output_is_cut_in_the_middle_and_does_not_take_long(tm
     assert "characters left out" in page
 
 
+def colour_in(css: str, name: str) -> Rgb:
+    found = re.search(rf"{name}:(#[0-9a-f]{{6}});", css)
+    assert found is not None, name
+    colour = parse_colour(found[1])
+    assert colour is not None
+    assert colour.rgb is not None
+    return colour.rgb
+
+
 def test_every_theme_has_a_counterpart_and_gives_readable_colours() -> None:
     folders = theme_folders(None)
     themes = load_themes(folders)
     for name, theme in themes.items():
         both = choose_themes(name, folders)
         assert (both.active.dark, both.other.dark, both.follows_reader) == (theme.dark, not theme.dark, False)
-        css = theme_css(theme)
+        css = theme_css(both.active)
         assert "ansi" not in css
-        assert css.startswith(f"[data-theme={'dark' if theme.dark else 'light'}]{{")
-    pairs = {"solarized-dark": "solarized-light", "catppuccin-latte": "catppuccin-mocha", "nord": "light"}
+        background, foreground, surface, *others = (
+            colour_in(css, f"--{name}")
+            for name in ("background", "foreground", "surface", "t-muted", "t-link", "t-success", "t-error")
+        )
+        assert contrast(foreground, surface) > 4.5, theme.name
+        assert all(contrast(other, background) > 3 for other in (foreground, *others)), theme.name
+    pairs = {
+        "solarized-dark": "solarized-light",
+        "catppuccin-latte": "catppuccin-mocha",
+        "nord": "light",
+        "ansi": "light",
+    }
     assert {name: choose_themes(name, folders).other.name for name in pairs} == pairs
     assert choose_themes("auto", folders).follows_reader
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"md": ".md", "json": ".json", "html": ".html", "bundle": ".zip"}
 FORMATS = tuple(SUFFIXES)
-CHECK_IT = "Not every secret can be recognised: check the file before you share it."
+CHECK_IT = "Check the file before you share it: not every secret can be recognised."
 _BY_SUFFIX = {**{suffix: name for name, suffix in SUFFIXES.items()}, ".markdown": "md", ".htm": "html"}
 _KEPT = "Secrets were not replaced."
 

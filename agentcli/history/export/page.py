@@ -174,9 +174,9 @@ def _call(call: Json, images: _Images) -> Iterator[str]:
         f'<span class="title"><b>{escape(name)}</b> {escape(subject)}</span><small>{safe(shown)}</small></summary><div>'
     )
     command = str(call["input"].get("command") or "") if call["name"] == "Bash" else ""
-    if command:
+    if command and command not in subject:
         yield code_block(command, "bash")
-    elif not diff and not call["output"]:
+    elif not command and not diff and not call["output"]:
         fields = (f"{key}: {value}" for key, value in call["input"].items())
         yield f"<pre>{safe(_cut('; '.join(fields)))}</pre>"
     if diff:

@@ -33,6 +33,7 @@ _ASSIGNMENTS = (
     (?P<q>["'])(?P<value>[^\s"'\\]{6,400})(?P=q)""",
     r"""(?m)^[ \t0-9+\-|→:]{0,16}(?P<name>[A-Za-z][\w.-]{1,60}):[ \t]+(?P<value>[^\s"'#{}\[\],]{8,400})[ \t]*$""",
     r"""(?<!\S)--?(?P<name>[A-Za-z][\w-]{1,40})[ =]["']?(?P<value>[^\s"'-][^\s"']{5,400})""",
+    r"""(?i)\b(?:password|passphrase|secret)(?: is|:| =) {1,4}["'`“]?(?P<prose>[^\s"'`”]{7,400}[^\s"'`”.,;:!?)])""",
     r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/?#\s"'<>\\:@]{0,200}:(?P<url>[^/?#\s"'<>\\@]{3,400})@""",
 )
 _SENSITIVE = r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api[_.-]?key|access[_.-]?key|(?:^|[_.-])(?:pass|pwd))$"
@@ -98,24 +99,22 @@ class Redactor:
             for known, kind in self._known.items():
                 if known in text:
                     self._add(kind, known)
-            if "=" in text or ":" in text or "--" in text:
-                self._search_assignments(text)
+            self._search_assignments(text)
         self._pattern = None
 
     def _search_assignments(self, text: str) -> None:
         for pattern in _ASSIGNMENTS:
             for found in _compiled(pattern).finditer(text):
                 groups = found.groupdict()
-                group = "url" if groups.get("url") else "value"
-                value, name = found[group], groups.get("name") or ""
-                if _is_no_value(value) or not (
-                    group == "url" or is_secret_name(groups.get("variable") or "") or _names_secret(name)
-                ):
+                group = next(name for name in ("url", "prose", "value") if groups.get(name))
+                value, name, variable = found[group], groups.get("name") or "", groups.get("variable") or ""
+                is_named = group != "value" or is_secret_name(variable) or _names_secret(name)
+                if _is_no_value(value) or not is_named:
                     continue
                 kind = _IN_URL if group == "url" else _UNKNOWN
                 if _is_strong(value):
                     self._add(kind, value)
-                elif group == "url" or _compiled(_OFTEN_WORDS).search(name or groups.get("variable") or ""):
+                elif group == "url" or _compiled(_OFTEN_WORDS).search(name or variable):
                     # A word that also has other meanings is replaced only where it is a password.
                     start, end = found.start(group) - found.start(), found.end(group) - found.start()
                     self._add(kind, value, found[0][:start], found[0][end:])
