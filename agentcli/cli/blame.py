@@ -13,8 +13,6 @@ from agentcli.cli.help import terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import state_folder
-from agentcli.core.errors import AgentError
-from agentcli.workspace.base import SnapshotError
 
 
 def blame(
@@ -30,11 +28,7 @@ def blame(
     from agentcli.history.blame_text import read_blame
 
     width, styled = terminal_style()
-    try:
-        text = asyncio.run(read_blame(place, Path.cwd(), state_folder().resolve()))
-    except (SnapshotError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise AgentError(f"The snapshots cannot be read: {reason}.") from None
+    text = asyncio.run(read_blame(place, Path.cwd(), state_folder()))
     if as_json:
         echo_json(text.record())
         return

@@ -50,6 +50,13 @@ COMMANDS: tuple[Command, ...] = (
         completes=(("last", "changes of the last prompt"), ("all", "every change since HEAD")),
     ),
     Command(
+        "blame",
+        "Show which prompt and call wrote each line of a file",
+        "FILE[:LINES]",
+        concurrent=True,
+        pages=bool,
+    ),
+    Command(
         "compact",
         "Summarise the conversation to free context, or undo that",
         "[focus|undo]",

@@ -173,10 +173,8 @@ def _show_changes(step: PromptStep | None) -> list[StepText]:
     for call in step.calls if step is not None else ():
         if call.files:
             parts.append(StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading"))
-            diff = str(call.end.display.get("diff", "")) if call.end is not None else ""
-            if diff:
-                path = call.input.get("file_path") or call.input.get("notebook_path") or ""
-                parts.append(StepText(f"--- {path}\n+++ {path}\n{diff}", "diff"))
+            if call.diff:
+                parts.append(StepText(call.diff, "diff"))
     return parts or [StepText("It changed no files.", "muted")]
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.errors import UsageError
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import clean_search_path
@@ -17,7 +18,7 @@ from agentcli.core.text.format import counted, local_time, money
 from agentcli.core.text.plaintext import plain_line, show_name, terminal_line
 from agentcli.history.blame import Blame, Kind, LineOrigin, blame, parse_place
 from agentcli.history.states import title_of
-from agentcli.workspace.base import SnapshotLocation
+from agentcli.workspace.base import SnapshotError, SnapshotLocation
 from agentcli.workspace.folders import SnapshotFolders
 
 _COLOURS: Mapping[Kind, str] = {"call": "36", "user": "32", "before": "2", "unknown": "33"}
@@ -55,7 +56,7 @@ class BlameText:
         """Safe for a terminal."""
         lines = [terminal_line(line.rstrip("\r").expandtabs(_TAB)) for line, _origin in self.lines]
         origins = [origin for _line, origin in self.lines]
-        cells = {origin: self._describe(origin) for origin in dict.fromkeys(origins)}
+        cells = {origin: self.describe(origin) for origin in dict.fromkeys(origins)}
         widths = [max(cell_count(row[column]) for row in cells.values()) for column in range(5)] if cells else []
         digits = len(str(self.last))
         shown = self._choose_columns(widths, digits, max(map(cell_count, lines), default=0))
@@ -68,7 +69,7 @@ class BlameText:
                 head = " " * cell_count(head) if origin == before else self._paint(head, origin)
             yield f"{head}{number:>{digits}} │ {line}".rstrip()
             before = origin
-        yield from self._format_legend(origins)
+        yield from self.format_legend(origins)
 
     def _choose_columns(self, widths: Sequence[int], digits: int, longest: int) -> list[int]:
         """The columns that fit: call, time, cost and model go in the reverse order."""
@@ -89,7 +90,7 @@ class BlameText:
         id = change.session_id if self.width is None else change.session_id[:8]
         return f"{id}:{change.prompt_number}" if change.prompt_number else id
 
-    def _describe(self, origin: LineOrigin) -> tuple[str, ...]:
+    def describe(self, origin: LineOrigin) -> tuple[str, ...]:
         """The columns: mark, call, time, cost, model."""
         if (change := origin.change) is None:
             return self._mark(origin), "", "", "", ""
@@ -98,7 +99,7 @@ class BlameText:
         when, price = local_time(change.at), "" if cost is None else money(cost)
         return self._mark(origin), call + "?" * origin.is_doubtful, when, price, plain_line(change.model, 40)
 
-    def _format_legend(self, origins: Sequence[LineOrigin]) -> Iterator[str]:
+    def format_legend(self, origins: Sequence[LineOrigin]) -> Iterator[str]:
         groups: dict[tuple[str, str], list[LineOrigin]] = {}
         for origin in origins:
             prompt = None if origin.change is None else origin.change.prompt
@@ -140,12 +141,16 @@ class BlameText:
 
 
 async def read_blame(place: str, cwd: Path, state_dir: Path) -> BlameText:
-    """The lines that `place` names: FILE[:LINES]. Raises `AgentError`, `SnapshotError` and OSError."""
-    path, first, last = parse_place(place, cwd)
+    """The lines that `place` names: FILE[:LINES]. Raises `AgentError`."""
+    path, first, last = await in_thread(lambda: parse_place(place, cwd))
     search_path = clean_search_path(os.environ.get("PATH"), [cwd])
+    state_dir = await in_thread(state_dir.resolve)
     folders = SnapshotFolders(SnapshotLocation(state_dir, "blame", search_path))
     try:
         found = await blame(path, state_dir, folders)
+    except (SnapshotError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AgentError(f"The snapshots cannot be read: {reason}.") from error
     finally:
         await folders.aclose()
     count = len(found.lines)

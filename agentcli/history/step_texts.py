@@ -136,9 +136,8 @@ def _show_result(row: TraceRow) -> list[StepText]:
     end = row.call.end
     if end is None:
         return [*pieces, StepText("It has no result: it was cut off, or still runs.", "muted")]
-    if end.display.get("kind") == "diff":
-        path = row.call.input.get("file_path") or row.call.input.get("notebook_path") or ""
-        pieces.append(StepText(f"--- {path}\n+++ {path}\n{without_secrets(str(end.display.get('diff', '')))}", "diff"))
+    if row.call.diff:
+        pieces.append(StepText(without_secrets(row.call.diff), "diff"))
     title = "result (error)" if end.result.is_error else "result"
     return [*pieces, *_titled(title, without_secrets(end.result.text))]
 

@@ -104,5 +104,7 @@ class StepList:
     start: str = ""
     """Id of the step with the cursor; "": the last one."""
     empty: str = "There are no prompts yet."
+    noun: str = "prompt"
+    """What a step is that is not folded below another one, for their number."""
     opened: Callable[[StepScreen], None] | None = None
     """Called when the first steps are shown, e.g. to follow a replay."""

@@ -59,6 +59,14 @@ class CallStep:
     agents: list[str] = field(default_factory=list)
     """Ids of the sub-agents that it started."""
 
+    @property
+    def diff(self) -> str:
+        """The unified diff of an edit; "" for other calls."""
+        if self.end is None or self.end.display.get("kind") != "diff":
+            return ""
+        path = self.input.get("file_path") or self.input.get("notebook_path") or ""
+        return f"--- {path}\n+++ {path}\n{self.end.display.get('diff', '')}"
+
 
 @slotted
 class RequestStep:

@@ -63,3 +63,28 @@ async def test_on_a_terminal_rows_are_cut_to_its_width_and_coloured(program: Pro
         assert await app.end() == 0
         assert next(row for row in app.screen if "ONE" in row).startswith(f"{session[:8]}:1")
         assert f"\x1b[36m{session[:8]}:1".encode() in app.raw
+
+
+async def test_the_command_shows_lines_beside_the_prompt_and_the_diff_that_wrote_them(program: Program) -> None:
+    session = await record_session(program)
+    async with TerminalProgram(program.work.parent, columns=120) as app:
+        await app.ready()
+        await app.submit("/blame calc.py")
+        await app.wait_for("Blame of calc.py")
+        await app.wait_for("“in capitals”")
+        assert "4 lines" in app.screen[0]
+        assert next(row for row in app.screen if "1 │ ONE" in row).split("│")[1].split() == ["ONE", f"{session[:8]}:1"]
+        assert "#2 Edit" not in app.text
+        assert "Call 2 of 3, Edit calc.py: 1 line" in app.text
+        await app.press("down")
+        await app.wait_for("you  1 line: changed by you")
+        await app.press("up", "o")
+        await app.wait_for("second done")
+        await app.wait_for("❯ in capitals")
+        assert await app.leave() == 0
+    async with TerminalProgram(program.work.parent, "--plain", columns=120) as app:
+        await app.wait_for("❯")
+        await app.submit("/blame calc.py:4")
+        await app.wait_for("“add four”")
+        assert any(row.startswith(f"{session[:8]}:2  #3 Bash") and "4 │ four" in row for row in app.screen)
+        assert await app.leave() == 0

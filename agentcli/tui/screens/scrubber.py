@@ -278,7 +278,7 @@ class Scrubber(ListSheet[str, StepChoice]):
         if self.searching and self.query_text.strip():
             return (f"{self._found_count:,} of {len(self._steps):,}",)
         prompts = sum(not step.parent for step in self._steps.values())
-        return (counted(prompts, "prompt"),) if prompts else ()
+        return (counted(prompts, self._list.noun),) if prompts else ()
 
     # --------------------------------------------------------------------------------------------------------- keys
 
