@@ -23,7 +23,7 @@ from agentcli.core.text.plaintext import plain_text
 from agentcli.core.text.secret_text import without_secrets
 from agentcli.history.known_texts import find_texts
 from agentcli.history.sent_requests import Texts
-from agentcli.history.step_texts import StepReader, format_pieces
+from agentcli.history.step_texts import StepReader, can_open, format_pieces
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepScreen, StepTab, StepText
 from agentcli.history.trace import (
     Trace,
@@ -166,7 +166,7 @@ async def _open_page(engine: Engine, traces: _SessionTraces, start: str, front_e
 
 
 def _is_request(step: Step) -> bool:
-    return step.value.row is not None and step.value.row.request is not None
+    return step.value.row is not None and can_open(step.value.row)
 
 
 def _tabs(reader: StepReader) -> Iterator[StepTab]:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json, block_to_dict
 from agentcli.core.text.format import counted
 from agentcli.core.text.secret_text import redact_values, without_secrets
@@ -29,9 +28,14 @@ from agentcli.history.trace import TraceRow, note_row
 from agentcli.providers.catalog import Catalog
 
 
+def can_open(row: TraceRow) -> bool:
+    """Whether a step is a request that can be rebuilt: one of a conversation whose file exists."""
+    return row.request is not None and row.request.purpose == "turn" and row.timeline is not None
+
+
 class StepReader:
     """Opens the steps of one session and its sub-agents. All methods are blocking and raise `AgentError` or
-    `OSError`."""
+    `OSError`. `open` and `body` need a step that `can_open`."""
 
     def __init__(self, find_texts: Callable[[], Texts], catalog: Catalog) -> None:
         self._find_texts = find_texts
@@ -43,10 +47,8 @@ class StepReader:
         return self._find_texts()
 
     def open(self, row: TraceRow) -> OpenedStep:
-        if row.request is None:
-            raise AgentError("This step is no request.")
-        if row.timeline is None:
-            raise AgentError("The transcript of this sub-agent is not stored any more.")
+        assert row.request is not None
+        assert row.timeline is not None
         if self._last is None or self._last[0] is not row:
             self._last = row, open_step(row.timeline, row.request, self._texts)
         return self._last[1]
@@ -59,7 +61,7 @@ class StepReader:
         """`only_new`: without what the request before had too."""
         if row.call is not None:
             return [StepText(row.call.name, "heading"), StepText(_format_json(row.call.input))]
-        if row.request is None:
+        if not can_open(row):
             return _show_notes(row)
         opened = self.open(row)
         facts = (describe_proof(opened.sent, opened.step), *describe_parameters(opened.sent))
@@ -76,7 +78,7 @@ class StepReader:
     def show_response(self, row: TraceRow) -> list[StepText]:
         if row.call is not None:
             return _show_result(row)
-        if row.request is None:
+        if not can_open(row):
             return _show_notes(row)
         opened = self.open(row)
         pieces = _show_notes(row)
@@ -88,8 +90,8 @@ class StepReader:
 
     def show_changes(self, row: TraceRow) -> list[StepText]:
         """What differs from the request before, and the messages that are new."""
-        if row.request is None:
-            return [StepText("Only requests are compared with the one before.", "muted")]
+        if not can_open(row):
+            return [StepText("Only requests of the conversation are compared with the one before.", "muted")]
         opened = self.open(row)
         return [StepText("\n".join(describe_changes(opened))), *self._show_messages(row, count_same(opened))]
 
@@ -103,7 +105,7 @@ class StepReader:
         if row.call is not None:
             result = row.call.end.result.text if row.call.end is not None else None
             return {"input": redact_values(row.call.input), "result": result and without_secrets(result)}
-        if row.request is None:
+        if not can_open(row):
             return {}
         opened = self.open(row)
         return {
@@ -127,7 +129,10 @@ def _titled(title: str, text: str) -> Iterator[StepText]:
 
 
 def _show_notes(row: TraceRow) -> list[StepText]:
-    return [StepText("\n".join(filter(None, (without_secrets(row.label), note_row(row)))), "muted")]
+    lines = [without_secrets(row.label), note_row(row)]
+    if row.request is not None and not can_open(row):
+        lines.append("What was sent is not stored: it is no part of the conversation.")
+    return [StepText("\n".join(filter(None, lines)), "muted")]
 
 
 def _show_result(row: TraceRow) -> list[StepText]:

@@ -206,3 +206,17 @@ async def test_a_tool_of_an_mcp_server_has_the_names_of_that_protocol(tmp_path: 
     assert call["name"] == "execute_tool read"
     assert (found["mcp.method.name"], found["gen_ai.tool.name"]) == ("tools/call", "read")
     assert found["agentcli.mcp.server"] == "files"
+
+
+async def test_a_request_beside_the_conversation_is_named_but_cannot_be_opened(tmp_path: Path) -> None:
+    b = recorded(tmp_path, reply("One. " * 2000), "<summary>They counted.</summary>")
+    async with b.engine:
+        await collect(b.engine.submit("one"))
+        await collect(b.engine.compact())
+    [side] = [row for row in traced(tmp_path).rows if row.kind == "side"]
+    reader = reader_of(b)
+    for shown in (reader.show_request(side), reader.show_response(side)):
+        assert format_pieces(shown).startswith("side: compact")
+        assert format_pieces(shown).endswith("not stored: it is no part of the conversation.")
+    assert reader.record(side) == {}
+    assert "side: compact" in format_trace(traced(tmp_path), 100)
