@@ -35,7 +35,16 @@ from agentcli.tools.base import ToolContext, absolute_path, show_path
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import ReadCache, Seen, digest_of
-from agentcli.workspace.base import DiffScope, FileChange, UndoChoices, UndoPlan, UndoReport, Workspace, WorkspaceDiff
+from agentcli.workspace.base import (
+    DiffScope,
+    FileChange,
+    RestoreMark,
+    UndoChoices,
+    UndoPlan,
+    UndoReport,
+    Workspace,
+    WorkspaceDiff,
+)
 
 if TYPE_CHECKING:
     from agentcli.tools.search.file_index import FileIndex
@@ -414,6 +423,12 @@ class FileChanges:
     async def undo_plan(self, again: bool = False, choices: UndoChoices | None = None) -> UndoPlan:
         """List the files for which an undo (`again`: a redo) needs a choice beyond `choices`. Changes nothing."""
         return await self._workspace.plan(again, choices)
+
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
+        """Restore the files as they were before the submission with this number; the next `undo` reverts that.
+
+        Not while a submission runs. As for an undo, the user's own changes stay and conflicts need a choice."""
+        return self._note_undo(await self._workspace.restore(since, choices, mark))
 
     async def wait_for_notice(self) -> str:
         """Wait until someone else has changed files that the model has seen; returns a notice that names them. For use

@@ -65,7 +65,8 @@ class States:
                 move("user", {root: before for root, (before, _after) in span.trees.items()})
                 move("call", {root: after for root, (_before, after) in span.trees.items()}, (span.call_id,))
             if record.after is not None:
-                move("user" if record.calls else "prompt", {root: one.tree for root, one in record.after.items()})
+                is_users = record.calls or record.restored is not None
+                move("user" if is_users else "prompt", {root: one.tree for root, one in record.after.items()})
             previous = record
 
     def drop(self, missing: Collection[tuple[str, str]]) -> None:

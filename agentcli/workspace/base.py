@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +12,7 @@ from agentcli.core.messages import Json
 
 if TYPE_CHECKING:
     from agentcli.workspace.history import WorkspaceHistory
+    from agentcli.workspace.journal import SubmissionRecord
 
 ChangeKind = Literal["added", "modified", "deleted"]
 ConflictChoice = Literal["keep", "replace"]
@@ -135,6 +136,40 @@ class UndoReport:
 
 
 @frozen
+class RestorePlan:
+    """What restoring an earlier state of the files would do now."""
+
+    diff: WorkspaceDiff = field(default_factory=WorkspaceDiff)
+    """From the files as they are now to what they would become. `problem`: why nothing can be restored."""
+    questions: UndoPlan = field(default_factory=UndoPlan)
+    merged: tuple[str, ...] = ()
+    """Absolute paths of files that would change, and in which the user's own changes would stay."""
+    kept: tuple[Kept, ...] = ()
+    """Files that would be left as they are whatever the user chooses."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what is not restored, mainly in git."""
+    changes_folders: bool = False
+    """Whether empty folders would be created or removed."""
+
+    @property
+    def is_empty(self) -> bool:
+        questions = self.questions.conflicts or self.questions.doubtful
+        return not (self.diff.folders or self.diff.problem or questions or self.kept or self.changes_folders)
+
+
+@frozen
+class RestoreMark:
+    """What a restoration of files belongs to, so that both can be undone together."""
+
+    prompt_id: str
+    """The last prompt sent before it."""
+    rewinds: int
+    """Number of rewinds of the conversation in the session, with the one that belongs to it."""
+    with_conversation: bool
+    """Whether the conversation went back too. Then the model need not be told about the files."""
+
+
+@frozen
 class UndoNews:
     """An undo or redo not yet reported to the model: the net effect on one submission."""
 
@@ -146,6 +181,8 @@ class UndoNews:
     kept: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     """Those of `restored` in which the user's own changes were kept."""
+    is_restore: bool = False
+    """Whether it restored an earlier state of the files, instead of undoing one submission."""
 
 
 @frozen
@@ -367,6 +404,33 @@ class Workspace:
         history = self._open()
         return UndoPlan() if history is None else await history.plan(again, choices)
 
+    async def submissions(self) -> Sequence[SubmissionRecord]:
+        """All submissions that changed files, and restorations, in order."""
+        history = self._open()
+        return [] if history is None else await history.submissions()
+
+    async def diff_trees(self, trees: Mapping[str, tuple[str, str]]) -> WorkspaceDiff:
+        """The difference between two trees of each folder, as a call has left them."""
+        history = self._open()
+        return WorkspaceDiff(problem=self._reason) if history is None else await history.diff_trees(trees)
+
+    async def diff_submissions(self, numbers: Collection[int]) -> WorkspaceDiff:
+        """What the submissions with these numbers changed, without the user's changes."""
+        history = self._open()
+        return WorkspaceDiff(problem=self._reason) if history is None else await history.diff_submissions(numbers)
+
+    async def restore_plan(self, since: int, choices: UndoChoices | None = None) -> RestorePlan:
+        """What restoring the files as they were before submission number `since` would do now. Changes nothing."""
+        history = self._open()
+        if history is None:
+            return RestorePlan(WorkspaceDiff(problem=self._reason))
+        return await history.restore_plan(since, choices or UndoChoices())
+
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
+        """Restore the files as they were before submission number `since`. The next `undo` reverts it."""
+        history = self._open()
+        return UndoReport(False, self._reason) if history is None else await history.restore(since, choices, mark)
+
     async def take_undo_news(self) -> list[UndoNews]:
         """The net effect of the undos and redos since the last call, which may have been made by an earlier process."""
         # Check the disk first: a session without changes has no journal.
@@ -374,6 +438,11 @@ class Workspace:
             return []
         history = self._open()
         return [] if history is None else await history.take_undo_news()
+
+    async def skip_undo_news(self) -> None:
+        """Do not report the last undo to the model."""
+        if (history := self._open()) is not None:
+            await history.skip_undo_news()
 
     async def aclose(self) -> None:
         if self._history is not None:

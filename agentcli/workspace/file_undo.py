@@ -223,7 +223,7 @@ class FileUndo:
         self._note(reversal, decided)
         self.folders += restoring.folders
         if self.only is None:
-            self.kept += await self._without_copy(reversal, since)
+            self.kept += await self.find_without_copy(reversal, since)
         return now if self.put_back[str(shadow.root)].files else None
 
     def _note(self, reversal: FolderReversal, decided: FileDecisions) -> None:
@@ -240,7 +240,7 @@ class FileUndo:
             decided.unresolved & decided.kept.keys(),
         )
 
-    async def _without_copy(self, reversal: FolderReversal, since: Mapping[str, Difference]) -> list[Kept]:
+    async def find_without_copy(self, reversal: FolderReversal, since: Mapping[str, Difference]) -> list[Kept]:
         """Changes of the submission that cannot be reversed, except those already reversed on disk."""
         root, left, wanted, before = reversal.shadow.root, reversal.left, reversal.wanted, reversal.before
         ways = reversal.differences

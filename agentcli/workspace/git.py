@@ -20,6 +20,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.git.run import GIT_ENVIRON, git_command
 from agentcli.core.processes.own_programs import PIPE, end_program, find_program, kill_group, start_program_async
+from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
@@ -172,6 +173,16 @@ def head_commit(root: Path) -> str | None:
         said = next((text for place in places if (text := _text(place / name).strip())), "")
         said = said or next((text for place in places if (text := _find_packed(place, name))), "")
     return None
+
+
+def describe_head(folder: Path) -> str:
+    """`main at 1a2b3c4d5e`: what git has checked out around this folder; "" outside of repositories. Blocking."""
+    top, commit = repository_root(folder), (head_commit(folder) or "")[:10]
+    if top is None:
+        return ""
+    name = _text(git_folder(top)[0] / "HEAD").strip().removeprefix("ref:").strip().removeprefix("refs/heads/")
+    branch = "no branch" if _COMMIT.fullmatch(name) else plain_line(name, 100)
+    return f"{branch} at {commit}" if commit else f"{branch} without a commit"
 
 
 def _find_packed(folder: Path, name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,9 @@ from agentcli.workspace.base import (
     CallChanges,
     DiffScope,
     FileChange,
+    FolderDiff,
+    RestoreMark,
+    RestorePlan,
     Snapshot,
     SnapshotError,
     SnapshotLocation,
@@ -37,7 +40,14 @@ from agentcli.workspace.base import (
     UndoReport,
     WorkspaceDiff,
 )
-from agentcli.workspace.diffs import CallComparisons, SubmissionSpan, agent_changes, agent_diff, diff_against_head
+from agentcli.workspace.diffs import (
+    DIFF_LIMIT,
+    CallComparisons,
+    SubmissionSpan,
+    agent_changes,
+    agent_diff,
+    diff_against_head,
+)
 from agentcli.workspace.folders import (
     Roots,
     SnapshotFolders,
@@ -49,6 +59,7 @@ from agentcli.workspace.folders import (
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal
 from agentcli.workspace.listing import lost, why_uncovered
 from agentcli.workspace.repository_watch import RepositoryWatch
+from agentcli.workspace.restoration import Restoration, describe_heads
 from agentcli.workspace.submission_undo import SubmissionUndo
 from agentcli.workspace.trees import Difference
 
@@ -59,6 +70,7 @@ _MAX_COMMAND_LENGTH = 200
 MAX_UNCOVERED = 50
 """Paths without a copy that commands in auto mode can be kept from, each by a mount."""
 _PATH_FIELDS = ("file_path", "notebook_path")
+_NOT_RESTORED = "The files cannot be restored"
 
 
 @slotted
@@ -180,7 +192,7 @@ class WorkspaceHistory:
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
                 journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if fresh:
-            await in_thread(lambda: journal.note_before(record, fresh))
+            await in_thread(lambda: journal.note_before(record, fresh, describe_heads(fresh)))
         await self._notify_lost(opened, snapshots)
         await self._note_idle(opened, record, snapshots)
         opened.begun, opened.input, opened.user_command = snapshots, input, self._user_command
@@ -338,15 +350,16 @@ class WorkspaceHistory:
         return changes
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
-        async with self._lock:
-            found = await self._try(self._diff(scope, working_dirs), "Changes cannot be shown")
-            return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
+        return await self._try_diff(self._diff(scope, working_dirs))
 
     async def _diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
         if scope == "all":
             return await diff_against_head(distinct(working_dirs), self._place.search_path)
+        return await self._diff_spans(await self._spans(scope))
+
+    async def _diff_spans(self, found: Mapping[str, Sequence[SubmissionSpan]]) -> WorkspaceDiff:
         folders = []
-        for root, spans in (await self._spans(scope)).items():
+        for root, spans in found.items():
             folders.append(await agent_diff(await self._folders.shadow(Path(root)), spans))
         return WorkspaceDiff(tuple(one for one in folders if one.text or one.notes))
 
@@ -361,10 +374,61 @@ class WorkspaceHistory:
             found = await self._try(self._with_undo(again, lambda undo: undo.plan(choices or UndoChoices())))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
+    async def submissions(self) -> Sequence[SubmissionRecord]:
+        async with self._lock:
+            return tuple((await self._open_journal()).submissions)
+
+    async def diff_trees(self, trees: Mapping[str, tuple[str, str]]) -> WorkspaceDiff:
+        async def compare() -> WorkspaceDiff:
+            found = []
+            for root, (old, new) in trees.items():
+                text = await (await self._folders.shadow(Path(root))).patch(old, new, DIFF_LIMIT)
+                found.append(FolderDiff(root, text, cut=len(text) >= DIFF_LIMIT))
+            return WorkspaceDiff(tuple(one for one in found if one.text))
+
+        return await self._try_diff(compare())
+
+    async def diff_submissions(self, numbers: Collection[int]) -> WorkspaceDiff:
+        async def compare() -> WorkspaceDiff:
+            journal = await self._open_journal()
+            return await self._diff_spans(
+                await self._spans_of([one for one in journal.submissions if one.number in numbers])
+            )
+
+        return await self._try_diff(compare())
+
+    async def _try_diff(self, work: Awaitable[WorkspaceDiff]) -> WorkspaceDiff:
+        async with self._lock:
+            found = await self._try(work, "Changes cannot be shown")
+            return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
+
+    async def restore_plan(self, since: int, choices: UndoChoices) -> RestorePlan:
+        async with self._lock:
+            found = await self._try(self._with_restoration(since, lambda work: work.plan(choices)), _NOT_RESTORED)
+            return found if isinstance(found, RestorePlan) else RestorePlan(WorkspaceDiff(problem=found))
+
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
+        async with self._lock:
+            found = await self._try(self._with_restoration(since, lambda work: work.run(choices, mark)), _NOT_RESTORED)
+            return found if isinstance(found, UndoReport) else UndoReport(False, found)
+
+    async def _with_restoration(self, since: int, use: Callable[[Restoration], Awaitable[T]]) -> T:
+        if self._open is not None and self._open.begun:
+            raise SnapshotError("a background agent is changing files; /tasks can stop it")
+        journal = await self._open_journal()
+        await self._close_killed(journal)
+        return await use(Restoration(self._folders, journal, since, self._place.snapshot_seconds))
+
     async def take_undo_news(self) -> list[UndoNews]:
         async with self._lock:
             journal = await self._open_journal()
             return await in_thread(journal.take_news)
+
+    async def skip_undo_news(self) -> None:
+        async with self._lock:
+            journal = await self._open_journal()
+            if journal.last is not None:
+                await in_thread(partial(journal.mark_told, journal.last))
 
     async def _with_undo(self, again: bool, use: Callable[[SubmissionUndo], Awaitable[T]]) -> T:
         journal = await self._open_journal()
@@ -440,10 +504,12 @@ class WorkspaceHistory:
         await self._close_killed(journal)
         last = running or next(iter(journal.to_undo()), None)
         chosen = [one for one in journal.submissions if not one.undone] if scope == "session" else [last]
+        return await self._spans_of([one for one in chosen if one is not None])
+
+    async def _spans_of(self, chosen: Iterable[SubmissionRecord]) -> dict[str, list[SubmissionSpan]]:
+        running = self._open.record if self._open is not None else None
         spans: dict[str, list[SubmissionSpan]] = {}
         for one in chosen:
-            if one is None:
-                continue
             after = one.after
             if after is None:
                 look = _Open("", forced=self._open.forced if self._open is not None else {})

@@ -16,7 +16,7 @@ from typing import Any
 
 from agentcli.core.files.access import parse_json, read_bounded
 from agentcli.core.frozen import frozen, slotted
-from agentcli.workspace.base import Snapshot, UndoChoices, UndoNews, UndoReport
+from agentcli.workspace.base import RestoreMark, Snapshot, UndoChoices, UndoNews, UndoReport
 from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
@@ -98,15 +98,24 @@ class SubmissionRecord:
     """By folder, the entries of git's index that it changed."""
     calls: list[CallSpan] = field(default_factory=list)
     """The calls that changed files, in order."""
+    heads: dict[str, str] = field(default_factory=dict)
+    """By folder, what git had checked out before it, as `describe_head` says."""
+    restored: RestoreMark | None = None
+    """Set if this is a restoration of an earlier state by the user, and no submission."""
     undone: bool = False
     told: bool = False
-    """The value of `undone` that was reported to the model."""
+    """The value of `undone` that was reported to the model. A restoration begins as if it were an undone one."""
     put_back: dict[str, UndoOutcome] = field(default_factory=dict)
     """Outcome of the last undo, by folder."""
     news: UndoNews | None = None
     """Report of the last undo or redo."""
     dropped: bool = False
     """Whether it was undone and then followed by other changes, so that it cannot be redone."""
+
+    @property
+    def changes_of(self) -> str:
+        """Id of the prompt that made the changes; "" for a restoration."""
+        return self.prompt_id if self.restored is None else ""
 
     @property
     def changed(self) -> bool:
@@ -126,7 +135,7 @@ class UndoJournal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.submissions: list[SubmissionRecord] = []
-        self._last: SubmissionRecord | None = None
+        self.last: SubmissionRecord | None = None
         """The submission of the last undo or redo, until another one changes files."""
 
     def inherit(self, other: Path) -> None:
@@ -146,8 +155,11 @@ class UndoJournal:
         self.submissions.append(submission)
         return submission
 
-    def note_before(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
-        self._keep(submission, "before", prompt=submission.prompt_id, roots=_roots_to_json(roots))
+    def note_before(
+        self, submission: SubmissionRecord, roots: Mapping[str, Snapshot], heads: Mapping[str, str]
+    ) -> None:
+        fields = {"roots": _roots_to_json(roots), "heads": dict(heads)}
+        self._keep(submission, "before", prompt=submission.prompt_id, **fields)
 
     def note_after(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "after", roots=_roots_to_json(roots))
@@ -183,20 +195,23 @@ class UndoJournal:
             }
             for root, done in put_back.items()
         }
-        named = {
-            "restored": list(report.restored[:_MAX_NAMED]),
-            "deleted": list(report.deleted[:_MAX_NAMED]),
-            "kept": [kept.path for kept in report.kept[:_MAX_NAMED]],
-            "merged": list(report.merged[:_MAX_NAMED]),
-        }
-        self._keep(submission, "undone" if undone else "redone", roots=roots, news=named)
+        self._keep(submission, "undone" if undone else "redone", roots=roots, news=_news_to_json(report))
+
+    def note_restored(self, submission: SubmissionRecord, mark: RestoreMark, report: UndoReport) -> None:
+        """Record that a submission is a restoration. `note_before` and `note_after` have its snapshots."""
+        fields = {"rewinds": mark.rewinds, "conversation": mark.with_conversation}
+        self._keep(submission, "restored", **fields, news=_news_to_json(report))
+
+    def mark_told(self, submission: SubmissionRecord) -> None:
+        """Do not report the last undo or redo to the model."""
+        self._keep(submission, "told", undone=submission.undone)
 
     def take_news(self) -> list[UndoNews]:
         """The net effect of undos and redos since the last call."""
         news: list[UndoNews] = []
         for one in self.submissions:
             if one.undone != one.told:
-                self._keep(one, "told", undone=one.undone)
+                self.mark_told(one)
                 if one.news is not None and (one.news.restored or one.news.deleted):
                     news.append(one.news)
         return news
@@ -223,10 +238,11 @@ class UndoJournal:
         match record["type"]:
             case "before":
                 submission.before |= _roots_from_json(record["roots"])
+                submission.heads = {**record.get("heads", {}), **submission.heads}
             case "after":
                 submission.after = _roots_from_json(record["roots"])
                 if submission.changed:
-                    self._last = None
+                    self.last = None
                     for earlier in self.submissions:
                         earlier.dropped = earlier.dropped or (earlier.undone and earlier is not submission)
             case "staged":
@@ -243,9 +259,14 @@ class UndoJournal:
                 made = UserChanges(_steps(record["files"]), *folders, *doubt)
                 submission.user_changes.append((str(record["root"]), made))
             case "undone" | "redone" as kind:
-                self._last = submission
+                self.last = submission
                 submission.undone = kind == "undone"
                 self._apply_put_back(submission, record)
+            case "restored":
+                with_conversation = bool(record["conversation"])
+                submission.restored = RestoreMark(submission.prompt_id, int(record["rewinds"]), with_conversation)
+                submission.told = not with_conversation
+                submission.news = _news(submission, record)
             case "told":
                 submission.told = bool(record["undone"])
 
@@ -254,8 +275,7 @@ class UndoJournal:
             root: UndoOutcome(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
             for root, one in record["roots"].items()
         }
-        named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept", "merged")}
-        submission.news = UndoNews(submission.prompt_id, not submission.undone, **named)
+        submission.news = _news(submission, record)
 
     # ------------------------------------------------------------------------------------------------- selection
 
@@ -273,10 +293,24 @@ class UndoJournal:
 
     def unresolved(self, again: bool) -> SubmissionRecord | None:
         """The submission whose last undo (`again`: redo) skipped files that a choice can resolve."""
-        last = self._last
+        last = self.last
         if last is None or last.undone == again or not any(one.unresolved for one in last.put_back.values()):
             return None
         return last
+
+
+def _news(submission: SubmissionRecord, record: Mapping[str, Any]) -> UndoNews:
+    named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept", "merged")}
+    return UndoNews(submission.prompt_id, not submission.undone, **named, is_restore=submission.restored is not None)
+
+
+def _news_to_json(report: UndoReport) -> dict[str, list[str]]:
+    return {
+        "restored": list(report.restored[:_MAX_NAMED]),
+        "deleted": list(report.deleted[:_MAX_NAMED]),
+        "kept": [kept.path for kept in report.kept[:_MAX_NAMED]],
+        "merged": list(report.merged[:_MAX_NAMED]),
+    }
 
 
 def _steps(data: Mapping[str, Any]) -> dict[str, EntryChange]:

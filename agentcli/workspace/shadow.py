@@ -329,6 +329,10 @@ class Shadow:
             await in_thread(lambda: index.unlink(missing_ok=True))
         return self._without_own([*listed.folders, *listed.others])
 
+    async def store(self, content: bytes) -> None:
+        """Store content that no snapshot has, so that trees can have it."""
+        await self._run("hash-object", "-w", "--stdin", input=content)
+
     async def content(self, oid: str) -> bytes:
         return (await self._contents([oid]))[0]
 

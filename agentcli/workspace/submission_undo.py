@@ -33,16 +33,16 @@ class SubmissionUndo:
     async def plan(self, choices: UndoChoices) -> UndoPlan:
         """The questions beyond `choices`. Changes nothing. Raises `SnapshotError` and OSError."""
         for target in self._targets():
-            undoing, conflicts, is_work = FileUndo(target.prompt_id, choices), [], False
+            undoing, conflicts, is_work = FileUndo(target.changes_of, choices), [], False
             doubtful: list[str] = []
-            for reversal in await self._reversals(undoing, target, choices):
+            for reversal in await self.reversals(undoing, target, choices):
                 decided = await undoing.decide(reversal, await reversal.shadow.take(self._snapshot_seconds))
                 conflicts += decided.conflicts
                 doubtful += [str(reversal.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
                 is_work = is_work or bool(decided.changes or decided.kept)
-            if is_work or any((await self._index_changes(target)).values()):
+            if is_work or any((await self.index_changes(target)).values()):
                 commands = dict.fromkeys(one.command for _root, one in target.user_changes if one.command)
-                return UndoPlan(target.prompt_id, tuple(conflicts), tuple(doubtful), tuple(commands))
+                return UndoPlan(target.changes_of, tuple(conflicts), tuple(doubtful), tuple(commands))
         return UndoPlan()
 
     async def run(self, choices: UndoChoices) -> UndoReport:
@@ -51,15 +51,15 @@ class SubmissionUndo:
         if choices.otherwise is not None and (left := journal.unresolved(again)) is not None:
             return await self._resolve(left, choices)
         for target in self._targets():
-            undoing = FileUndo(target.prompt_id, choices)
-            for reversal in await self._reversals(undoing, target, choices):
-                await self._apply(undoing, reversal)
+            undoing = FileUndo(target.changes_of, choices)
+            for reversal in await self.reversals(undoing, target, choices):
+                await self.apply(undoing, reversal)
             if again:
                 # Keep the record of the undo: a file that is skipped now may be redone later.
                 for root, done in target.put_back.items():
                     fresh = undoing.put_back.get(root, UndoOutcome())
                     undoing.put_back[root] = UndoOutcome(done.files, done.untouched, fresh.unresolved)
-            index, problems = await self._restore_index(target)
+            index, problems = await self.restore_index(target)
             missed = () if again else (*target.missed, *self._list_missed_after(target))
             report = replace(undoing.report((*missed, *problems)), index=index)
             await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
@@ -75,9 +75,9 @@ class SubmissionUndo:
     async def _resolve(self, target: SubmissionRecord, choices: UndoChoices) -> UndoReport:
         """Resolve the files that the last undo or redo skipped."""
         only = {root: done.unresolved for root, done in target.put_back.items()}
-        undoing = FileUndo(target.prompt_id, choices, only)
-        for reversal in await self._reversals(undoing, target, choices):
-            await self._apply(undoing, reversal)
+        undoing = FileUndo(target.changes_of, choices, only)
+        for reversal in await self.reversals(undoing, target, choices):
+            await self.apply(undoing, reversal)
         put_back = {}
         for root, done in target.put_back.items():
             fresh = undoing.put_back.get(root, UndoOutcome()) if not self._again else UndoOutcome()
@@ -93,18 +93,18 @@ class SubmissionUndo:
         await in_thread(partial(self._journal.note_undone, target, not self._again, whole, put_back))
         return report
 
-    async def _index_changes(self, target: SubmissionRecord) -> dict[str, dict[str, TreeEntry]]:
+    async def index_changes(self, target: SubmissionRecord) -> dict[str, dict[str, TreeEntry]]:
         """By folder, the index entries to write. Raises `SnapshotError`."""
         found = {}
         for root, staged in target.staged.items():
             found[root] = await index_reversal(await self._folders.shadow(Path(root)), staged, self._again)
         return found
 
-    async def _restore_index(self, target: SubmissionRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def restore_index(self, target: SubmissionRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Restore entries of git's index. Returns the absolute paths, and sentences about what failed."""
         done: list[str] = []
         try:
-            for root, entries in (await self._index_changes(target)).items():
+            for root, entries in (await self.index_changes(target)).items():
                 if entries:
                     shadow = await self._folders.shadow(Path(root))
                     await shadow.write_index(Path(target.staged[root].index), entries)
@@ -119,7 +119,7 @@ class SubmissionUndo:
         later = (one for one in self._journal.submissions if one.number > target.number and not one.undone)
         return [text for one in later if not one.changed for text in one.missed]
 
-    async def _reversals(
+    async def reversals(
         self, undoing: FileUndo, target: SubmissionRecord, choices: UndoChoices
     ) -> list[FolderReversal]:
         """One reversal per changed folder. Raises `SnapshotError` before any change if a folder cannot be restored."""
@@ -136,7 +136,7 @@ class SubmissionUndo:
                 reversals.append(await planned)
         return reversals
 
-    async def _apply(self, undoing: FileUndo, reversal: FolderReversal) -> None:
+    async def apply(self, undoing: FileUndo, reversal: FolderReversal) -> None:
         """Apply one reversal. The snapshots before and after are kept for a redo."""
         before = await undoing.folder(reversal, self._snapshot_seconds)
         if before is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Literal
 
 from agentcli.core.frozen import frozen
@@ -32,23 +33,27 @@ class UserActionNote:
 def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNote:
     """One note about all undos and redos. `log`: the messages in which the prompts are found."""
     parts = []
-    for again in (False, True):
-        some = [one for one in news if one.again is again]
+    for is_restore, again in product((False, True), repeat=2):
+        some = [one for one in news if (one.is_restore, one.again) == (is_restore, again)]
         if not some:
             continue
         texts = [text for one in some for text in prompts_of_submission(log, one.prompt_id)]
         quoted = [f"“{plain_line(text, _MAX_PROMPT)}”" for text in texts]
         about = f" for {' and '.join(quoted)}" if quoted else " for an earlier request"
-        if again:
+        if is_restore:
+            was = "put files back to an earlier state" if again else "took back that files were put back"
+            parts.append(f"The user {was}.")
+        elif again:
             parts.append(f"The user took the undo back: the changes that you made to files{about} are there again.")
         else:
             parts.append(f"The user undid the changes that you made to files{about}.")
         merged = [path for one in some for path in one.merged]
-        whole = "Changed again" if again else "As before"
+        whole = "Changed" if is_restore else "Changed again" if again else "As before"
+        gone = "Gone" if is_restore else "Deleted again" if again else "Gone again"
         for label, paths in (
             (whole, [path for one in some for path in one.restored if path not in merged]),
             (f"{whole}, except that the user's own changes stay", merged),
-            ("Deleted again" if again else "Gone again", [path for one in some for path in one.deleted]),
+            (gone, [path for one in some for path in one.deleted]),
             ("Left as they are", [path for one in some for path in one.kept]),
         ):
             if paths:
