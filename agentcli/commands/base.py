@@ -51,6 +51,8 @@ class Command:
     instead."""
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
+    is_local_only: bool = True
+    """Whether a command with `local` = `ALWAYS` is refused without a front end."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """Completions of its arguments. Each value is a whole line of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
@@ -116,7 +118,7 @@ class Command:
 
         extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
         try:
-            if self.local == ALWAYS and front_end is None:
+            if self.local == ALWAYS and self.is_local_only and front_end is None:
                 raise Unavailable(NoFrontEnd.instead)
             if arguments and not (self.argument_hint or self.source):
                 raise UsageError(f"/{self.name} takes no arguments, so nothing was done.")

@@ -86,10 +86,11 @@ async def load_changes(engine: Engine, scope: DiffScope) -> Changes:
     found = await engine.files.diff(scope)
     if not found.folders:
         return Changes(problem=found.problem)
-    return await asyncio.to_thread(_changes, found, engine.working_dirs[0])
+    return await asyncio.to_thread(sort_changes, found, engine.working_dirs[0])
 
 
-def _changes(found: WorkspaceDiff, home: Path) -> Changes:
+def sort_changes(found: WorkspaceDiff, home: Path) -> Changes:
+    """The changes file by file. `home`: the folder to which names are relative. Blocking."""
     files = [file for folder in found.folders for file in _files(folder, _prefix(folder, home, len(found.folders)))]
     return Changes(tuple(files), found.problem, any(folder.cut for folder in found.folders))
 
@@ -154,11 +155,11 @@ def list_files(changes: Changes) -> list[str]:
 def text_of(changes: Changes, scope: DiffScope) -> str:
     """Everything as plain text: the files, then the unified diff. Safe to show."""
     parts = [f"{format_heading(changes, scope)}:", *list_files(changes), ""]
-    parts += [_show(file).rstrip("\n") for file in changes.files if file.source]
+    parts += [show_diff(file).rstrip("\n") for file in changes.files if file.source]
     return "\n".join([*parts, CUT] if changes.cut else parts).rstrip()
 
 
-def _show(file: ChangedFile) -> str:
+def show_diff(file: ChangedFile) -> str:
     """The diff as text, without carriage returns at line ends if every line has one."""
     lines = sum(bool(line.sign) for hunk in file.diff.hunks for line in hunk.lines)
     text = file.source.replace("\r\n", "\n") if file.source.count("\r\n") == lines else file.source

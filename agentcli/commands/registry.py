@@ -43,6 +43,14 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("redo", "Redo the changes of the last undo", "[keep|replace]", module="undo", completes=_UNDO),
     Command(
+        "rewind",
+        "Go back to an earlier prompt: conversation, files or both",
+        "[number [after] [conversation|files|both]|undo]",
+        local=ALWAYS,
+        is_local_only=False,
+        completes=(("undo", "take the last rewind back"),),
+    ),
+    Command(
         "diff",
         "Show what agentcli changed in files, or all changes since HEAD",
         "[all|last]",

@@ -9,19 +9,22 @@ import asyncio
 import os
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import EmitEvent
 from agentcli.commands.base import say
 from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.commands.going_back import Destination, What, go, list_choices, name_place, read_plan
 from agentcli.config.paths import Paths
 from agentcli.context.report import ChangePrice
 from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event, MessageAppended, NoticeRaised
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line
+from agentcli.history.rewind import find_since
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
 from agentcli.history.tree import (
     TreeRow,
@@ -35,7 +38,8 @@ from agentcli.history.tree import (
 from agentcli.session.base import Rewind
 from agentcli.session.find import find
 from agentcli.session.load import load_session
-from agentcli.session.timeline import PromptStep, Timeline, read_timeline
+from agentcli.session.timeline import CallStep, PromptStep, Timeline, read_timeline
+from agentcli.workspace.journal import SubmissionRecord
 
 MAX_NAME = 60
 _MAX_QUOTED = 60
@@ -58,11 +62,11 @@ class SessionTree:
 async def read_tree(engine: Engine) -> SessionTree:
     """The tree of the open session. Raises `UsageError`."""
     path = engine.session.store.path
-    if path is None or not engine.message_count:
-        raise UsageError("This session has no prompt yet, or is not saved, so there is nothing to show.")
 
     def read() -> SessionTree:
-        timeline = read_timeline(path)
+        timeline = read_timeline(path) if path is not None and path.exists() else None
+        if path is None or timeline is None or not timeline.prompts:
+            raise UsageError("This session has no prompt yet, or is not saved. /undo reverts changes of files.")
         state_dir = Paths.from_environ(engine.session.environ or os.environ).state_dir
         known = find(state_dir, engine.root, timeline.forked_from) if state_dir and timeline.forked_from else []
         rows = build_tree(timeline, known[0].label if known else "", read_copies(path.parent, path.stem))
@@ -93,8 +97,8 @@ def text_of(tree: SessionTree) -> str:
 
 async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     """Draws every prompt of every branch with what it changed and cost. Pick one to continue after it, or to edit it
-    and send it again. What is left stays a branch, so you can always switch back; a summary of it by the small model
-    can be carried over. /rewind goes back on the current branch only.
+    and send it again; files go there too if you want. What is left stays a branch, so you can always switch back; a
+    summary of it by the small model can be carried over. /rewind goes back on the current branch only.
 
     /tree        show the tree and pick a prompt
     /tree regex  switch to the branch with this name
@@ -169,13 +173,33 @@ def _describe(tree: SessionTree, row: TreeRow, price: ChangePrice) -> list[StepT
 
 def _show_changes(step: PromptStep | None) -> list[StepText]:
     """What a prompt changed, call by call."""
-    parts: list[StepText] = []
-    for call in step.calls if step is not None else ():
-        if call.files:
-            parts.append(StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading"))
-            if call.diff:
-                parts.append(StepText(call.diff, "diff"))
+    parts = [part for call in (step.calls if step is not None else ()) for part in show_call(call)]
     return parts or [StepText("It changed no files.", "muted")]
+
+
+def show_call(call: CallStep) -> list[StepText]:
+    """What a call changed, as it has reported it; empty if it changed no files."""
+    if not call.files:
+        return []
+    heading = StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading")
+    return [heading, StepText(call.diff, "diff")] if call.diff else [heading]
+
+
+def destination(
+    engine: Engine, tree: SessionTree, submissions: Sequence[SubmissionRecord], prompt_id: str, *, after: bool
+) -> Destination:
+    """The place before or after a prompt; "": the start of the conversation."""
+    timeline, step = tree.timeline, tree.timeline.prompts.get(prompt_id)
+    continues = prompt_id if after or step is None else step.parent
+    return Destination(
+        name_place(step.text, after=after) if step is not None else "at the start",
+        place_after(timeline, prompt_id) if after else place_before(timeline, prompt_id),
+        find_since(submissions, timeline, prompt_id, after=after),
+        price_at(engine, tree, continues),
+        left_prompts(timeline, continues),
+        "" if after else prompt_id,
+        step.text if step is not None else "",
+    )
 
 
 async def go_to(
@@ -188,40 +212,33 @@ async def go_to(
         return None
     if engine.running:
         raise UsageError("A prompt is still running. Stop it with Esc, then try again.")
-    after, before = place_after(tree.timeline, row.prompt), place_before(tree.timeline, row.prompt)
-    step = tree.timeline.prompts.get(row.prompt)
-    name = f"“{plain_line(row.label, _MAX_QUOTED)}”"
-    left = {
-        "after": left_prompts(tree.timeline, row.prompt),
-        "edit": left_prompts(tree.timeline, step.parent) if step is not None else [],
-    }
-    choices = []
-    if after is not None:
-        note = price_at(engine, tree, row.prompt).text
-        choices.append(Choice("after", f"Continue after {name}" if step else "Start again", note))
-    if before is not None and step is not None:
-        note = price_at(engine, tree, step.parent).text
-        choices.append(Choice("edit", "Edit this prompt and send it again", note))
-    choices = [choice for choice in choices if preferred in ("", choice.value)]
+    submissions = await engine.session.workspace.submissions()
+    ways = {way: destination(engine, tree, submissions, row.prompt, after=way == "after") for way in ("after", "edit")}
+    labels = {"after": f"Continue {ways['after'].name}", "edit": "Edit this prompt and send it again"}
+    choices = [
+        Choice(way, labels[way] if row.prompt else "Start again", place.price.text)
+        for way, place in ways.items()
+        if place.rewind is not None and preferred in ("", way)
+    ]
     if not choices:
         raise UsageError("The conversation is at this point already.")
-    for one in [choice for choice in choices if left[choice.value]]:
+    for one in [choice for choice in choices if ways[choice.value].left]:
         label = f"{one.label}, with a summary of what you leave"
         choices.insert(choices.index(one) + 1, Choice(f"{one.value}{_WITH_SUMMARY}", label, one.detail))
-    picked = await front_end.choose(f"Go to {name}? Files stay as they are", choices)
-    way = (picked or "").removesuffix(_WITH_SUMMARY)
-    rewind = {"after": after, "edit": before}.get(way)
-    if rewind is None:
+    picked = await front_end.choose(f"Go to “{plain_line(row.label, _MAX_QUOTED)}”?", choices)
+    place = ways.get((picked or "").removesuffix(_WITH_SUMMARY))
+    if picked is None or place is None or place.rewind is None:
+        return None
+    offered = await list_choices(engine, place, await read_plan(engine, place))
+    kinds = [choice for choice in offered if choice.value != "files"]
+    what = await front_end.choose("Should the files go back too?", kinds) if len(kinds) > 1 else "conversation"
+    if what is None:
         return None
     summed_up = ""
-    if picked != way:
-        rewind, summed_up = await _carry_summary(engine, rewind, left[way], front_end)
-    await front_end.open_session(engine.session_id, rewind)
-    if way == "edit" and step is not None:
-        front_end.prefill(plain_text(step.text))
-    stays = f" {counted(len(left[way]), 'prompt')} stay as a branch: /tree returns to it." if left[way] else ""
-    place = f"after {name}" if way == "after" else f"before {name}"
-    return f"The conversation continues {place}. Files are as they were.{stays}{summed_up}"
+    if picked.endswith(_WITH_SUMMARY):
+        rewind, summed_up = await _carry_summary(engine, place.rewind, place.left, front_end)
+        place = replace(place, rewind=rewind)
+    return await go(engine, tree.timeline, place, cast(What, what), front_end) + summed_up
 
 
 _WITH_SUMMARY = "+summary"

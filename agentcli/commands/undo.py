@@ -7,7 +7,8 @@ answers for all files. In a non-interactive run such files are left alone and re
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 
 from agentcli.agent.attachments.undo_notes import prompts_of_submission
 from agentcli.agent.engine import Engine
@@ -29,21 +30,25 @@ MAX_PROMPTS = 3
 _WORDS: dict[str, ConflictChoice] = {"keep": "keep", "replace": "replace"}
 
 
-async def ask_about_conflicts(engine: Engine, again: bool, emit: EmitEvent) -> UndoChoices | None:
-    """Ask which lines to keep where both the user and the prompt changed them; None: the user closed a question."""
+ReadPlan = Callable[[UndoChoices | None], Awaitable[UndoPlan]]
+
+
+async def ask_about_conflicts(engine: Engine, verb: str, emit: EmitEvent, read: ReadPlan) -> UndoChoices | None:
+    """Ask which lines to keep where both the user and the prompt changed them; None: the user closed a question.
+    `verb`: Undo, Redo or Rewind; `read`: lists the questions beyond some choices."""
     if not engine.session.interactive:
         return UndoChoices()
-    plan = await engine.files.undo_plan(again)
+    plan = await read(None)
     chosen: dict[str, ConflictChoice] = {}
     if plan.doubtful and (asking := _about_doubtful(engine, plan)) is not None:
         answer = await asking.ask(emit)
         if answer is None:
             return None
         chosen |= dict.fromkeys(plan.doubtful, "replace" if answer.behavior == "allow" else "keep")
-        plan = await engine.files.undo_plan(again, UndoChoices(chosen))
+        plan = await read(UndoChoices(chosen))
     for conflict in plan.conflicts[:MAX_ASKED]:
-        display = await _display(engine, plan, conflict, again)
-        title = f"{'Redo' if again else 'Undo'}: you changed {short_name(engine, conflict.path)} too"
+        display = await _display(engine, plan, conflict, verb == "Redo")
+        title = f"{verb}: you changed {short_name(engine, conflict.path)} too"
         if (asking := engine.question(title, str(display["text"]), display)) is None:
             break
         answer = await asking.ask(emit)
@@ -115,7 +120,9 @@ async def _put_back(engine: Engine, word: str, again: bool, emit: EmitEvent) -> 
             f"/{'redo' if again else 'undo'} takes no arguments, or one of: keep (where you changed the same lines, "
             "keep yours) and replace (put the other version there)."
         )
-    choices = UndoChoices(otherwise=_WORDS[word]) if word else await ask_about_conflicts(engine, again, emit)
+    read = partial(engine.files.undo_plan, again)
+    asked = None if word else await ask_about_conflicts(engine, "Redo" if again else "Undo", emit, read)
+    choices = UndoChoices(otherwise=_WORDS[word]) if word else asked
     if choices is None:
         await emit(say("Cancelled. No file was changed."))
         return
@@ -141,6 +148,22 @@ def short_name(engine: Engine, path: str) -> str:
 async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     """Report of an undo or redo, file by file. The signs (A, M, D) are what it did to each file."""
     about = await _name_prompts(engine, report.prompt_id)
+    count, rows = list_outcome(engine, report, again=again)
+    done = f"{'Redid' if again else 'Undid'} the changes{about}"
+    if report.kept and not report.touched and not report.index:
+        done = f"No change{about} was {'redone' if again else 'undone'}"
+    lines = [f"{done}: {count}.", *rows]
+    if any(kept.is_open for kept in report.kept):
+        name = "redo" if again else "undo"
+        lines.append(
+            f"To decide about files left alone: /{name} keep leaves your lines, /{name} replace puts the version "
+            f"{'after' if again else 'before'} the prompt in their place."
+        )
+    return "\n".join([*lines, plain_line(report.text, 500)] if report.text else lines)
+
+
+def list_outcome(engine: Engine, report: UndoReport, *, again: bool = False) -> tuple[str, list[str]]:
+    """What was done in numbers, and a row for each file."""
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
@@ -158,7 +181,6 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
         parts.append(
             f"{counted(len(report.index), 'entry', 'entries')} of git's index {'set again' if again else 'restored'}"
         )
-    verb = "Redid" if again else "Undid"
     # Failures come first: a long list is cut at its end.
     rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
     rows += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in alone]
@@ -169,19 +191,7 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     rows += [
         f"  M {short_name(engine, path)}  (only in git's index)" for path in report.index if path not in report.touched
     ]
-    done = f"{verb} the changes{about}"
-    if report.kept and not report.touched and not report.index:
-        done = f"No change{about} was {'redone' if again else 'undone'}"
-    lines = [f"{done}: {', '.join(parts) or 'no file had to be changed'}.", *_first_rows(rows)]
-    if any(kept.is_open for kept in report.kept):
-        name = "redo" if again else "undo"
-        lines.append(
-            f"To decide about files left alone: /{name} keep leaves your lines, /{name} replace puts the version "
-            f"{'after' if again else 'before'} the prompt in their place."
-        )
-    if report.text:
-        lines.append(plain_line(report.text, 500))
-    return "\n".join(lines)
+    return ", ".join(parts) or "no file had to be changed", _first_rows(rows)
 
 
 async def _name_prompts(engine: Engine, prompt_id: str) -> str:

@@ -103,6 +103,8 @@ class StepList:
     actions: Sequence[StepAction] = ()
     start: str = ""
     """Id of the step with the cursor; "": the last one."""
+    tab: int = 0
+    """Place of the tab that is shown first."""
     empty: str = "There are no prompts yet."
     noun: str = "prompt"
     """What a step is that is not folded below another one, for their number."""

@@ -168,6 +168,9 @@ class Timeline:
     """The ends of all branches, the current one last. A branch without a name of its own that only repeats
     the beginning of another one is left out."""
 
+    rewinds: list[str] = field(default_factory=list)
+    """Ids of the rewinds that were not taken back; as `Rewind.branch` each is the conversation that it left."""
+
     @property
     def current(self) -> list[PromptStep]:
         """The prompts of the current branch, in order."""
@@ -265,6 +268,11 @@ class TimelineReader:
         uuid, before = str(record["uuid"]), str(record.get("before", ""))
         branch = str(record.get("branch", ""))
         here = self._left[uuid] = Leaf(uuid, self._line, at, self._name)
+        rewinds = self._timeline.rewinds
+        if branch and not before and branch in rewinds[-1:]:
+            rewinds.pop()
+        elif before or branch:  # Else it only begins another branch here.
+            rewinds.append(uuid)
         self._cut_off(at)
         there = self._left.get(branch, here)
         is_cut = before in there.prompts

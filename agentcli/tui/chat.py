@@ -23,8 +23,7 @@ from agentcli.commands.front_end import Choice
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import is_lone_key, plain_line, plain_text
+from agentcli.core.text.plaintext import is_lone_key, plain_line
 from agentcli.interactive.drafts import Draft
 from agentcli.interactive.submission import parse_draft, sends_prompt
 from agentcli.interactive.view import Question
@@ -411,9 +410,6 @@ class ChatScreen(Screen[None]):
         self.transcript.follow()
 
 
-_MAX_PROMPT = 40
-
-
 class Actions:
     """Work that keys and sent lines start outside of submissions, in workers: local slash commands, the palette,
     rewinding, copying. `say` shows its text in the transcript."""
@@ -455,7 +451,7 @@ class Actions:
 
     def run(self, name: str) -> None:
         """Run the action of a key: one of this class, or the slash command of that name."""
-        own = {"palette": self._palette, "rewind": self._rewind, "keys": self._keys}
+        own = {"palette": self._palette, "keys": self._keys}
         if name in own:
             self.start(own[name]())
         else:
@@ -501,29 +497,3 @@ class Actions:
             self.front_end.prefill(f"/{command.name} ")
         else:
             self.front_end.send(f"/{command.name}")
-
-    async def _rewind(self) -> None:
-        """Esc Esc on an empty prompt: edit the last prompt, or undo the latest changes (maybe of an older one)."""
-        from agentcli.agent.attachments.undo_notes import prompts_of_submission
-
-        engine = await self._app.opener.wait_for_engine()
-        changes = await engine.files.changes()
-        last = next((m for m in reversed(engine.recent_messages) if m.origin.value == "prompt"), None)
-        rows = []
-        if last is not None:
-            rows.append(Choice("edit", "Edit the last prompt and send it again", plain_text(last.text[:200])))
-        if changes:
-            names = ", ".join(str(change.path) for change in changes[:4])
-            prompt_id = (await engine.files.undo_plan()).prompt_id
-            prompts = prompts_of_submission(await engine.messages_with(prompt_id), prompt_id)
-            made_by = f" of “{plain_line(prompts[0], _MAX_PROMPT)}”" if prompts else ""
-            label = f"Undo the changes{made_by} in {counted(len(changes), 'file')}"
-            rows.append(Choice("undo", label, plain_text(names)))
-        if not rows:
-            self.say("Nothing to go back to yet.")
-            return
-        picked = await self.front_end.choose("Go back", rows)
-        if picked == "edit" and last is not None:
-            self.front_end.prefill(plain_text(last.text))
-        elif picked == "undo":
-            self.front_end.send("/undo")

@@ -71,7 +71,11 @@ class AppFrontEnd(FrontEnd):
         self._chat.session.catch_up()
 
     def prefill(self, text: str) -> None:
-        self._chat.prompt.load(Draft(text))
+        prompt = self._chat.prompt
+        if not (typed := prompt.draft).is_empty and typed.text != text:
+            prompt.history.add(typed)
+            self.hint("Your unsent text is in the history: press Up")
+        prompt.load(Draft(text))
 
     def hint(self, text: str) -> None:
         self._chat.hint(text)

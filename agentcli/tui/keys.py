@@ -98,7 +98,7 @@ class ScreenKey:
 
 SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey(
-        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo, or edit the last prompt", priority=False
+        "interrupt", "escape", "Interrupt; twice on an empty prompt: rewind, or edit an earlier prompt", priority=False
     ),
     ScreenKey(
         "leave_or_copy",

@@ -164,7 +164,7 @@ class RestoreMark:
     prompt_id: str
     """The last prompt sent before it."""
     rewinds: int
-    """Number of rewinds of the conversation in the session, with the one that belongs to it."""
+    """Number of rewinds of the conversation that were not taken back, with the one that belongs to it."""
     with_conversation: bool
     """Whether the conversation went back too. Then the model need not be told about the files."""
 

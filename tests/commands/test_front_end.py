@@ -145,6 +145,7 @@ async def test_without_pages_page_commands_run_as_ordinary_commands(tmp_path: Pa
         "clear",
         "exit",
         "output-style",
+        "rewind",
         "tree",
         "trust",
     }

@@ -85,23 +85,6 @@ async def test_escape_stops_a_stream_a_retry_a_dialog_a_tool_or_a_compaction_and
         assert await app.leave() == 0
 
 
-async def test_esc_twice_names_the_prompt_whose_changes_it_undoes(tmp_path: Path) -> None:
-    replies = (reply(call("Write", file_path="new.txt", content="x\n")), reply("written"), reply("only words"))
-    async with app_with(tmp_path, *replies, arguments=["--permission-mode", "acceptEdits"]) as (app, _server):
-        await app.ready()
-        await app.submit("write a file")
-        await app.wait_for("◆ written")
-        await app.submit("tell me more")
-        await app.wait_for("◆ only words")
-        await app.press("escape", "escape")
-        await app.wait_for("Undo the changes of “write a file” in 1 file")
-        assert "Edit the last prompt and send it again" in app.text
-        await app.press("down", "enter")
-        await app.wait_for("Undid the changes of “write a file”")
-        assert not (app.work / "new.txt").exists()
-        assert await app.leave() == 0
-
-
 SLOW_START = """
 from pathlib import Path
 from agentcli.interactive.login import model_access

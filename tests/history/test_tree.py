@@ -17,9 +17,9 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.line import run_command
 from agentcli.commands.registry import find
 from agentcli.commands.tree import price_at, read_tree, text_of
-from agentcli.core.events import Event, NoticeRaised, UsageReported
+from agentcli.core.events import Event, NoticeRaised, PermissionRequested, UsageReported
 from agentcli.core.messages import Json
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.session.base import Rewind
 from tests.support.cacheserver import CacheServer
 from tests.support.fakes import collect, result_of
@@ -51,6 +51,8 @@ class Desk(FrontEnd):
         self.shown: list[Event] = []
         """Events of work that commands ran."""
         self.interrupts = False
+        self.answers: list[str] = []
+        """To questions about lines that both changed: keep or replace."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,6 +79,10 @@ class Desk(FrontEnd):
         async with aclosing(self.engine.perform(work)) as events:
             async for event in events:
                 self.shown.append(event)
+                if isinstance(event, PermissionRequested):
+                    chosen = {"choice": self.answers.pop(0)} if self.answers else None
+                    answer = Answer("deny") if chosen is None else Answer("allow", updated_input=chosen)
+                    self.engine.answer(event.request_id, answer)
                 if self.interrupts:
                     self.engine.abort()
 
@@ -86,7 +92,7 @@ class Desk(FrontEnd):
     async def command(self, line: str, *picks: str) -> str:
         name, _blank, arguments = line.partition(" ")
         self.picks = list(picks)
-        if name != "tree":
+        if name not in ("tree", "rewind"):
             return result_of(await collect(run_command(self.engine, name, arguments))).text
         command = find(name)
         assert command is not None
@@ -116,8 +122,8 @@ async def test_branches_are_drawn_named_and_switched_between(tmp_path: Path) -> 
         await desk.prompt("First")
         assert "regex" in await desk.command("branch regex")
         await desk.prompt("With a regex")
-        said = await desk.command("tree 1", "after")
-        assert "1 prompt stay as a branch" in said.replace("prompts", "prompt")
+        said = await desk.command("tree 1", "after", "conversation")
+        assert "1 prompt stays as a branch" in said
         assert await texts_sent(desk.engine) == ["First"]
         await desk.command("branch by hand")
         await desk.prompt("By hand instead")
@@ -193,9 +199,8 @@ async def test_a_summary_of_what_is_left_goes_with_the_next_prompt_once(tmp_path
         await desk.prompt("More of it")
         before = desk.engine.costs.session_totals.cost_usd
         said = await desk.command("tree 1", "after+summary")
-        assert said.endswith(
-            "2 prompts stay as a branch: /tree returns to it. The model gets the summary with your next prompt."
-        )
+        assert "2 prompts stay as a branch." in said
+        assert said.endswith("The model gets the summary with your next prompt.")
         asked = server.bodies[3]["messages"][0]["content"][0]["text"]
         assert "With a regex" in asked
         assert "More of it" in asked

@@ -58,7 +58,7 @@ class Scrubber(ListSheet[str, StepChoice]):
         self._parents: set[str] = set()
         """Ids of the steps that have others below them."""
         self._unfolded: set[str] = set()
-        self._tab = 0
+        self._tab = steps.tab
         self.reading = False
         """Whether keys scroll the tab instead of moving in the list."""
         self._typing = False

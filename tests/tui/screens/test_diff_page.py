@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.commands.diff import Changes, _changes
+from agentcli.commands.diff import Changes, sort_changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
 from agentcli.tui.blocks.diff import MAX_FILE_LINES, FileView, page_rows
@@ -54,7 +54,7 @@ HUGE = FileChange("/p/huge.iso", "modified", "too large, no copy kept")
 
 
 def changes_of(text: str, *notes: FileChange) -> Changes:
-    return _changes(WorkspaceDiff((FolderDiff("/p", text, notes),)), Path("/p"))
+    return sort_changes(WorkspaceDiff((FolderDiff("/p", text, notes),)), Path("/p"))
 
 
 class Source:

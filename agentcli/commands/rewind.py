@@ -1,0 +1,265 @@
+"""/rewind: go back to before or after any prompt of this branch, with the conversation, the files, or both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import field
+from typing import Any, cast
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import say
+from agentcli.commands.diff import sort_changes
+from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.commands.going_back import (
+    Destination,
+    What,
+    filter_choices,
+    go,
+    list_choices,
+    list_remarks,
+    plan_text,
+    read_plan,
+    take_back,
+)
+from agentcli.commands.tree import SessionTree, destination, price_at, read_tree, show_call
+from agentcli.commands.undo import short_name
+from agentcli.core.errors import UsageError
+from agentcli.core.events import Event
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import seconds_between
+from agentcli.core.text.format import ago, counted, money
+from agentcli.core.text.plaintext import plain_line
+from agentcli.history.rewind import agent_spans, describe_changes, spans_of, submissions_of
+from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
+from agentcli.session.timeline import CallStep, PromptStep
+from agentcli.workspace.base import WorkspaceDiff
+from agentcli.workspace.journal import SubmissionRecord
+
+_WHAT = ("both", "conversation", "files")
+_USAGE = "/rewind [NUMBER [after] [conversation|files|both]], or /rewind undo. /rewind alone shows the numbers."
+_MAX_COUNTED = 50
+"""Prompts with sub-agents whose changes are counted for the list, the latest ones."""
+_TABS = ("Prompt", "Changes", "Before it", "After it")
+
+
+@frozen
+class _Part:
+    """What a row of the page stands for: a prompt, one of its calls, or all calls of its sub-agents."""
+
+    prompt: PromptStep
+    call: CallStep | None = None
+    is_agents: bool = False
+
+
+@frozen
+class _View:
+    engine: Engine
+    tree: SessionTree
+    submissions: list[SubmissionRecord]
+    by_agents: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Files, added and removed lines of sub-agents by prompt."""
+
+    @property
+    def prompts(self) -> list[PromptStep]:
+        return self.tree.timeline.current
+
+    def facts(self, step: PromptStep) -> str:
+        when = ago(seconds_between(step.at, self.tree.now) or 0.0)
+        return f"{describe_changes(step, self.by_agents.get(step.id, (0, 0, 0)))} · {when}"
+
+    def place(self, step: PromptStep, *, after: bool) -> Destination:
+        return destination(self.engine, self.tree, self.submissions, step.id, after=after)
+
+    def can_go_after(self, step: PromptStep) -> bool:
+        place = self.place(step, after=True)
+        return place.rewind is not None or place.since is not None
+
+
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    """Goes back to before or after any prompt of this branch: the conversation, the files, or both. Shows what each
+    prompt changed and what restoring would do. Your own changes stay, or you are asked; commits and git branches stay.
+    Nothing is lost: what is left stays a branch. In the app, Esc Esc on the empty prompt opens it. /tree has the other
+    branches.
+
+    /rewind                 show the prompts and pick one
+    /rewind 3               go back to before prompt 3; its text is put into the prompt
+    /rewind 3 files         restore only the files, or only the conversation, or both
+    /rewind 3 after both    go back to after prompt 3
+    /rewind undo            take the last rewind back
+    """
+    if engine is None:
+        raise UsageError("The session is still starting. Try again in a moment.")
+    words = arguments.lower().split()
+    view = await _read(engine)
+    if words == ["undo"]:
+        yield say(await take_back(engine, view.tree.timeline, front_end))
+        return
+    step, after, what = _parse(words, view)
+    if front_end.has_pages and not what:
+        report = await _browse(view, front_end, step, after=after)
+    elif step is None:
+        report = _list_prompts(view)
+    else:
+        place = view.place(step, after=after)
+        plan = await read_plan(engine, place)
+        if what != "conversation" and not front_end.has_pages:
+            yield say(await plan_text(engine, plan))
+        choices = filter_choices(await list_choices(engine, place, plan), what)
+        report = await _ask(view, place, choices, front_end, what)
+    if report is not None:
+        yield say(report)
+
+
+async def _read(engine: Engine) -> _View:
+    tree = await read_tree(engine)
+    submissions = list(await engine.session.workspace.submissions())
+    by_agents = {}
+    for step in [step for step in tree.timeline.current if agent_spans(step, submissions)][-_MAX_COUNTED:]:
+        changes = sort_changes(await _diff_of_agents(engine, step, submissions), engine.working_dirs[0])
+        by_agents[step.id] = (len(changes.files), changes.added, changes.removed)
+    return _View(engine, tree, submissions, by_agents)
+
+
+async def _diff_of_agents(engine: Engine, step: PromptStep, submissions: list[SubmissionRecord]) -> WorkspaceDiff:
+    found = [await engine.session.workspace.diff_trees(span.trees) for span in agent_spans(step, submissions)]
+    problem = next((one.problem for one in found if one.problem), "")
+    return WorkspaceDiff(tuple(folder for one in found for folder in one.folders), problem)
+
+
+def _parse(words: list[str], view: _View) -> tuple[PromptStep | None, bool, str]:
+    if not words:
+        return None, False, ""
+    number, *rest = words
+    after = rest[:1] in (["after"], ["before"]) and rest.pop(0) == "after"
+    what = rest.pop(0) if rest[:1] and rest[0] in _WHAT else ""
+    if rest or not number.isdecimal():
+        raise UsageError(f"{plain_line(' '.join(rest) or number, 80)} is not understood. Usage: {_USAGE}")
+    if not 0 < int(number) <= len(view.prompts):
+        raise UsageError(f"There is no prompt {number}. This branch has {counted(len(view.prompts), 'prompt')}.")
+    return view.prompts[int(number) - 1], after, what
+
+
+def _list_prompts(view: _View) -> str:
+    if not view.prompts:
+        raise UsageError("This branch has no prompts. /tree shows the others.")
+    width = len(str(len(view.prompts)))
+    lines = []
+    for number, step in enumerate(view.prompts, 1):
+        lines += [f"{number:>{width}}  {plain_line(step.text, 200)}", f"{'':{width}}  {view.facts(step)}"]
+    return "\n".join([*lines, "/rewind NUMBER goes back to before a prompt."])
+
+
+async def _ask(
+    view: _View, place: Destination, choices: list[Choice], front_end: FrontEnd, what: str = ""
+) -> str | None:
+    """Ask what is to go back, and do it. None: the user closed the question."""
+    picked: str | None = what
+    if view.engine.session.interactive:
+        picked = await front_end.choose(f"Go back to {place.name}?", choices)
+    elif not what:
+        return "Nothing was done. Add files, conversation or both to do it."
+    if picked is None:
+        return None
+    return await go(view.engine, view.tree.timeline, place, cast(What, picked), front_end)
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+async def _browse(view: _View, front_end: FrontEnd, step: PromptStep | None, *, after: bool) -> str | None:
+    """Show the page until the user goes back to a place or closes it."""
+    start, tab = (step.id if step is not None else ""), (0 if step is None else 3 if after else 2)
+    while True:
+        chosen: StepChoice | None = await front_end.page("steps", _page(view, start, tab))
+        if chosen is None:
+            return None
+        part: _Part = chosen.step.value
+        place = view.place(part.prompt, after=chosen.key == "a")
+        plan = await read_plan(view.engine, place)
+        choices = filter_choices(await list_choices(view.engine, place, plan), "")
+        shows = [Choice("show", "Show what would change", "")] if plan.diff.folders else []
+        picked = await front_end.choose(f"Go back to {place.name}?", [*choices, *shows])
+        if picked not in (None, "show"):
+            return await go(view.engine, view.tree.timeline, place, cast(What, picked), front_end)
+        start, tab = chosen.step.id, (3 if chosen.key == "a" else 2)
+
+
+def _page(view: _View, start: str, tab: int) -> StepList:
+    async def before(step: Step) -> list[StepText]:
+        return await _show_place(view, step.value.prompt, after=False)
+
+    async def after(step: Step) -> list[StepText]:
+        return await _show_place(view, step.value.prompt, after=True)
+
+    async def changes(step: Step) -> list[StepText]:
+        return await _show_changes(view, step.value)
+
+    def can_go_after(step: Step) -> bool:
+        return view.can_go_after(step.value.prompt)
+
+    reads: list[Any] = [lambda step: _show_prompt(view, step.value), changes, before, after]
+    return StepList(
+        "Rewind",
+        lambda: [row for step in view.prompts for row in _rows(view, step)],
+        [StepTab(name, read) for name, read in zip(_TABS, reads, strict=True)],
+        [StepAction("enter", "go before it"), StepAction("a", "go after it", applies=can_go_after)],
+        start=start,
+        tab=tab,
+    )
+
+
+def _rows(view: _View, step: PromptStep) -> list[Step]:
+    rows = [Step(step.id, plain_line(step.text, 200) or "(no text)", view.facts(step), value=_Part(step))]
+    for call in step.calls:
+        changed = f"{counted(call.files, 'file')} +{call.added} −{call.removed}" if call.files else ""
+        part = _Part(step, call)
+        rows.append(Step(f"{step.id}/{call.id}", call.title or call.name, changed, parent=step.id, value=part))
+    if found := view.by_agents.get(step.id):
+        changed, part = f"{counted(found[0], 'file')} +{found[1]} −{found[2]}", _Part(step, is_agents=True)
+        rows.append(Step(f"{step.id}/agents", "Changes by sub-agents", changed, parent=step.id, value=part))
+    return rows
+
+
+def _show_prompt(view: _View, part: _Part) -> list[StepText]:
+    step = part.prompt
+    price = price_at(view.engine, view.tree, step.parent).text
+    facts = [f"{view.facts(step)} · {money(step.cost_usd)}", f"To continue before it: {price}." if price else ""]
+    parts = [StepText("\n".join(fact for fact in facts if fact), "muted"), StepText(f"\n{step.text}")]
+    return [*parts, StepText("\nAnswer", "heading"), StepText(step.answer or "(none)", "markdown")]
+
+
+async def _show_changes(view: _View, part: _Part) -> list[StepText]:
+    workspace = view.engine.session.workspace
+    if part.is_agents:
+        found = await _diff_of_agents(view.engine, part.prompt, view.submissions)
+    elif part.call is None:
+        numbers = [one.number for one in submissions_of(part.prompt, view.submissions)]
+        found = await workspace.diff_submissions(numbers)
+    else:
+        spans = [one for one in spans_of(part.prompt, view.submissions) if one.call_id == part.call.id]
+        found = await workspace.diff_trees(spans[0].trees) if spans else WorkspaceDiff()
+    if found.folders:
+        return [StepText(folder.text, "diff") for folder in found.folders]
+    # Without snapshots, what the calls have reported.
+    calls = part.prompt.calls if part.call is None else [part.call]
+    shown = [text for call in calls for text in show_call(call)]
+    return [*([StepText(found.problem, "muted")] if found.problem else []), *shown] or [
+        StepText("It changed no files.", "muted")
+    ]
+
+
+async def _show_place(view: _View, step: PromptStep, *, after: bool) -> list[StepText]:
+    place = view.place(step, after=after)
+    plan = await read_plan(view.engine, place)
+    head = [f"Going back to {'after' if after else 'before'} this prompt would now change:"]
+    if place.price.text:
+        head.insert(0, f"The conversation {place.price.text}.")
+    uncopied = [f"{short_name(view.engine, note.path)}: {note.note}" for one in plan.diff.folders for note in one.notes]
+    lines = [*list_remarks(view.engine, plan), *uncopied]
+    parts = [StepText("\n".join(head), "muted"), *([StepText("\n".join(lines))] if lines else []), StepText("")]
+    for conflict in plan.questions.conflicts:
+        parts.append(StepText(f"{short_name(view.engine, conflict.path)}: changed by you and by a prompt", "heading"))
+        for clash in conflict.clashes:
+            where = f"Line {clash.line}" if clash.line else "The whole file"
+            parts.append(StepText(f"{where}, as it is now:\n{clash.now}Then:\n{clash.replaced or '(none)'}"))
+    return [*parts, *(StepText(folder.text, "diff") for folder in plan.diff.folders if folder.text)]
