@@ -73,13 +73,16 @@ class _SessionTraces:
         traces = [make_trace(timeline, *choose_prompt(timeline, place + 1)) for place in range(len(timeline.current))]
         return [step for trace in traces for step in _steps_of(trace)]
 
-    def text_of(self, number: int | None, step: int | None) -> str:
-        """A prompt or a step of it as plain text. Blocking."""
+    def find(self, number: str | None, step: str | None) -> _TracedStep:
+        """A prompt, by default the last one, or a step of it. Blocking. Raises `AgentError`."""
         timeline = self.read()
-        trace = make_trace(timeline, *choose_prompt(timeline, number))
-        if step is None:
-            return format_trace(trace, min(shutil.get_terminal_size().columns - 2, WIDTH + 24))
-        row = trace.row(step)
+        trace = make_trace(timeline, *choose_prompt(timeline, int(number) if number else None))
+        return _TracedStep(trace, trace.row(int(step)) if step else None)
+
+    def text_of(self, found: _TracedStep) -> str:
+        """A prompt or a step of it as plain text. Blocking."""
+        if (row := found.row) is None:
+            return format_trace(found.trace, min(shutil.get_terminal_size().columns - 2, WIDTH + 24))
         pieces = [*self.reader.show_request(row, only_new=True), StepText(""), StepText("Response", "heading")]
         return plain_text(format_pieces([StepText(label_row(row).strip()), *pieces, *self.reader.show_response(row)]))
 
@@ -110,11 +113,12 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
     path = engine.session.store.path
     if path is None or not engine.message_count:
         raise UsageError("This session has no prompt yet, or is not saved, so there is nothing to trace.")
-    traces, number, step = _SessionTraces(engine, path), found[1], found[2]
+    traces = _SessionTraces(engine, path)
     try:
+        chosen = await in_thread(traces.find, found[1], found[2])
         if front_end.has_pages:
             return await _open_page(engine, traces, found[0], front_end)
-        return await in_thread(traces.text_of, int(number) if number else None, int(step) if step else None)
+        return await in_thread(traces.text_of, chosen)
     except OSError as error:
         raise AgentError(f"The session file cannot be read: {error.strerror}.") from error
 

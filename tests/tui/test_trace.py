@@ -22,6 +22,8 @@ def test_a_step_opens_its_request_and_the_conversation_continues_from_there(tmp_
         for prompt in ("look around", "and now?"):
             await sends(pilot, app, prompt)
             await idle(pilot, app)
+        await sends(pilot, app, "/trace 9")
+        await until(pilot, lambda: "This session has 2 prompts." in shown(app))
         await open_trace(pilot, app, "1.1")
         await until(pilot, lambda: "until the first token" in shown(app))
         assert "1 the prompt" in shown(app)
