@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
 from pathlib import Path
@@ -82,6 +83,8 @@ class _Source:
     changes: list[Change]
     last: Mapping[str, str]
     """The last trees of its folders."""
+    ended: str
+    """Time of its last change, for a session whose file was deleted."""
     timeline: Timeline | None = None
 
 
@@ -201,7 +204,8 @@ def _find_sources(path: Path, state_dir: Path) -> Iterator[_Source]:
         if since:
             changes.insert(0, Change("user", journal.submissions[0], since))
         last |= states.trees(len(states.changes))
-        yield _Source(journal_path.stem, changes, states.trees(len(states.changes)))
+        ended = datetime.fromtimestamp(journal_path.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
+        yield _Source(journal_path.stem, changes, states.trees(len(states.changes)), ended)
 
 
 def _has_lost_sessions(path: Path, state_dir: Path) -> bool:
@@ -273,7 +277,9 @@ class _Search:
         for step in sorted(steps, key=lambda step: step.number):
             timeline, change = self._read_timeline(step.source), step.change
             step.origin = find_origin(timeline, change.record.prompt_id, change.call_ids[-1] if change.call_ids else "")
-            at = latest[timeline.session_id] = max(step.origin.at, latest.get(timeline.session_id, ""))
+            at = latest[timeline.session_id] = max(
+                step.origin.at or step.source.ended, latest.get(timeline.session_id, "")
+            )
             step.key = (at, timeline.began, step.number)
         found = sorted(steps, key=lambda step: step.key, reverse=True)
         once = {(one.change.record.prompt_id, one.change.call_ids, one.before, one.after): one for one in found}

@@ -204,6 +204,16 @@ async def test_deleted_snapshots_make_lines_unknown_instead_of_the_users(project
     assert (await project.authors())[:5] == ["unknown"] * 5
 
 
+async def test_of_a_session_whose_file_was_deleted_only_the_id_is_known(project: Project) -> None:
+    await project.prompt("add zero", shell("echo ZERO = 0 >> numbers.py"))
+    await project.prompt("add one", shell("echo ONE = 1 >> numbers.py"))
+    next((project.state / "sessions").glob(f"*/{project.sessions[1]}.jsonl")).unlink()
+    assert (await project.authors())[-2:] == ["a1.1", "b0.0"]
+    shown = list((await project.blame()).format())
+    assert shown[5].startswith(f"{project.sessions[1]}  ")
+    assert f"{project.sessions[1]}  1 line" in shown
+
+
 async def test_rows_fit_the_terminal_and_are_complete_for_programs(project: Project) -> None:
     long = "x" * 300
     await project.prompt(
