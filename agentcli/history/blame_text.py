@@ -94,7 +94,9 @@ class BlameText:
         """The columns: mark, call, time, cost, model."""
         if (change := origin.change) is None:
             return self._mark(origin), "", "", "", ""
-        call = "" if change.call is None else f"#{change.call_number} {plain_line(change.call.name, 20)}"
+        call = "sub-agent" if change.others else ""
+        if change.call is not None:
+            call = f"#{change.call_number} {plain_line(change.call.name, 20)}"
         cost = None if change.request is None else change.request.cost_usd
         when, price = local_time(change.at), "" if cost is None else money(cost)
         return self._mark(origin), call + "?" * origin.is_doubtful, when, price, plain_line(change.model, 40)
@@ -163,10 +165,12 @@ def _describe_call(origin: LineOrigin) -> str:
     change = origin.change
     assert change is not None
     doubt = ", or your own change while it ran" if origin.is_doubtful else ""
-    others = f", or {', '.join(map(title_of, change.others))}" if change.others else ""
+    others = ", or ".join(map(title_of, change.others))
     if change.call is not None:
-        return f"Call {change.call_number} of {change.calls}, {change.title}{others}{doubt}"
-    return f"A call of a sub-agent{others}{doubt}" if change.others else f"A call of this prompt{doubt}"
+        call = f"Call {change.call_number} of {change.calls}, {change.title}{', or ' if others else ''}{others}"
+    else:
+        call = f"A call of a sub-agent ({others})" if others else "A call of this prompt"
+    return f"{call}{doubt}"
 
 
 def _record(origin: LineOrigin) -> Json:

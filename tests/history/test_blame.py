@@ -40,7 +40,7 @@ class Project:
         self.file.write_text(START)
         self.sessions: list[str] = []
 
-    async def prompt(self, text: str, *replies: Json, session: str = "", fork: bool = False) -> None:
+    async def prompt(self, text: str, *replies: Json | str, session: str = "", fork: bool = False) -> None:
         """Run a prompt in a new session, or in the one with this letter."""
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "ANTHROPIC_API_KEY": "sk-test"}
         async with LoopbackServer(*replies, "Done.") as server:
@@ -202,6 +202,15 @@ async def test_deleted_snapshots_make_lines_unknown_instead_of_the_users(project
     path = next((project.state / "sessions").glob(f"*/{project.sessions[0]}.jsonl"))
     os.utime(path, (path.stat().st_mtime - KEEP_SECONDS - 60,) * 2)
     assert (await project.authors())[:5] == ["unknown"] * 5
+
+
+async def test_a_call_of_a_sub_agent_is_named_with_the_call_that_started_it(project: Project) -> None:
+    task = reply(call("Task", description="add zero", prompt="PART", subagent_type="general"))
+    adds = {**shell("echo ZERO = 0 >> numbers.py"), "match": "PART"}
+    await project.prompt("delegate it", adds, task, "Added.")
+    shown = list((await project.blame()).format())
+    assert f"{project.sessions[0]}:1  sub-agent" in shown[4]
+    assert "  A call of a sub-agent (general: add zero): 1 line" in shown
 
 
 async def test_of_a_session_whose_file_was_deleted_only_the_id_is_known(project: Project) -> None:
