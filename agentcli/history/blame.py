@@ -31,6 +31,7 @@ from agentcli.workspace.folders import KEEP_SECONDS, SnapshotFolders
 from agentcli.workspace.git import EMPTY_TREE
 from agentcli.workspace.journal import UndoJournal
 from agentcli.workspace.merge import MAX_MERGED_SIZE, is_text, list_changes
+from agentcli.workspace.restore import OldFile
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
 
@@ -339,25 +340,33 @@ async def _find_similar(
     shadow: Shadow, name: str, content: Sequence[bytes], files: Sequence[tuple[str, str]]
 ) -> tuple[str, str] | None:
     """The one of these files that has most of its lines in common with a content."""
-    lines = Counter(content)
     near = sorted(files, key=lambda file: Path(file[0]).name != Path(name).name)[:_MAX_DELETED]
     contents = await _read_blobs(shadow, [oid for _name, oid in near])
-    best, most = None, len(content) / 2
-    for path, oid in near:
-        same = (lines & Counter(contents[oid])).total()
-        if same > max(most, len(contents[oid]) / 2):
-            best, most = (path, oid), same
-    return best
+    lines = Counter(content)
+
+    def find() -> tuple[str, str] | None:
+        best, most = None, len(content) / 2
+        for path, oid in near:
+            same = (lines & Counter(contents[oid])).total()
+            if same > max(most, len(contents[oid]) / 2):
+                best, most = (path, oid), same
+        return best
+
+    return await in_thread(find)
 
 
 async def _read_blobs(shadow: Shadow, oids: Sequence[str]) -> dict[str, list[bytes]]:
     """Equal lines of all of them are one object: versions of a file differ in few lines."""
     lines: dict[bytes, bytes] = {}
     contents: dict[str, list[bytes]] = {}
-    async for batch in shadow.old_files({oid: TreeEntry("100644", oid) for oid in oids}):
-        for file in batch:
+
+    def add(files: Sequence[OldFile]) -> None:
+        for file in files:
             found = _split(file.content) if is_text(file.content) else []
             contents[file.path] = [lines.setdefault(line, line) for line in found]
+
+    async for batch in shadow.old_files({oid: TreeEntry("100644", oid) for oid in oids}):
+        await in_thread(partial(add, batch))
     return contents
 
 
