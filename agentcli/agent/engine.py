@@ -286,6 +286,11 @@ class Engine:
     def set_thinking(self, thinking: Thinking) -> None:
         self._change_profile(thinking=thinking)
 
+    def set_budget(self, dollars: float | None) -> None:
+        """Set what the conversation may cost in this process; None: no limit."""
+        self.costs.budget.set(dollars)
+        self._store.note_input("budget", {"dollars": dollars})
+
     def _change_profile(self, **changes: Any) -> None:
         profile = self.session.settings.profile = replace(self.profile, **changes)
         # A resumed session continues with it, also if no request follows.

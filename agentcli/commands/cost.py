@@ -221,14 +221,14 @@ async def run_budget(engine: Engine, arguments: str) -> str:
     if not wanted:
         return _current_budget(engine)
     if wanted in ("off", "none", "no"):
-        engine.costs.budget.set(None)
+        engine.set_budget(None)
         return _current_budget(engine)
     cap = dollars(wanted)
     if cap is None:
         raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
     if problem := _explain_unpriced(engine):
         raise UsageError(problem)
-    engine.costs.budget.set(cap)
+    engine.set_budget(cap)
     spent = engine.costs.totals.cost_usd
     beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
     return _current_budget(engine) + beyond

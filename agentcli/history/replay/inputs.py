@@ -217,10 +217,10 @@ def take_run(tape: Tape, new_id: Callable[[], str]) -> list[Message]:
     """The attachments that are recorded next, without those that depend on the conversation alone."""
     messages = []
     for _index, record in tape.ahead():
-        if origin_of(record) not in (Origin.ATTACHMENT, Origin.HOOK):
+        if origin_of(record) not in (Origin.ATTACHMENT, Origin.HOOK, Origin.QUEUED):
             break
         message = message_from_dict(tape.translate(record)["message"])
-        if ATTACHMENT in message.meta:
+        if ATTACHMENT in message.meta or (message.origin is Origin.QUEUED and SAID not in message.meta):
             break
         if not _is_reminder(message):
             messages.append(replace(message, id=new_id()))
@@ -250,10 +250,18 @@ class RecordedMentions:
     async def attach(
         self, text: str, context: ToolContext, emit: EmitEvent, signal: AbortSignal, *, may_ask: bool = True
     ) -> Sequence[Message]:
+        # An abort while the user was asked about an attachment keeps the others.
+        while event_of(self._tape.peek(), "SubmissionInterrupted") and self._is_stopped():  # noqa: ASYNC110 -- a few turns of the loop
+            await asyncio.sleep(0)
         messages = take_run(self._tape, self._new_id)
         for message in messages:
             await emit(ev.MessageAppended(message=message))
         return messages
+
+    def _is_stopped(self) -> bool:
+        lines = self._tape.ahead()
+        next(lines)
+        return origin_of(next(lines, (0, {}))[1]) == Origin.ATTACHMENT
 
 
 def find_restored(tape: Tape) -> Restored:

@@ -16,13 +16,13 @@ from agentcli.agent.attachments.state_notes import PlanModeNotice, TaskListRemin
 from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.context.compaction_restore import Restored
 from agentcli.agent.conversation_log import Delivery
-from agentcli.agent.costs.cache_watch import CacheWatch, front_from
+from agentcli.agent.costs.cache_watch import CacheWatch, Front, front_from
 from agentcli.agent.costs.costs import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.wording import CLOSED
 from agentcli.agent.ports import QueuedPrompt
-from agentcli.agent.profile import ModelSettings
+from agentcli.agent.profile import ModelSettings, Profile
 from agentcli.agent.session import Resumed, Session
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.assemble.context_pipeline import clearable_tools
@@ -38,7 +38,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import AbortReason, AbortSignal, cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import RandomIds
-from agentcli.core.messages import SAID, Json, Message, Origin, message_from_dict
+from agentcli.core.messages import EXPANDED, SAID, Json, Message, Origin, message_from_dict
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.history.replay.inputs import (
     RecordedAttachments,
@@ -122,6 +122,7 @@ class ProcessBuilder:
         self._mode = mode
         self.changes = changes
         self._records = tape.records[tape.cursor : tape.end]
+        self._fronts = RecordedFronts(tape)
         recorded = next((one for one in self._records if is_settings(one)), {})
         self.settings: Json = {**recorded.get("settings", {}), **(changes.settings or {})}
         self.interactive = bool(recorded.get("interactive"))
@@ -139,14 +140,13 @@ class ProcessBuilder:
         self.schema = options.json_schema
 
     def build(self) -> RecordedSession:
-        tape, loaded, env, ids = self._tape, self._loaded, self._env, RandomIds()
+        tape, loaded, env, ids, fronts = self._tape, self._loaded, self._env, RandomIds(), self._fronts
         models = ModelBuilder(env)
-        fronts = RecordedFronts(tape)
-        expected, choice = fronts.expected(), front_from(loaded.choice)
-        last = choice or front_from(loaded.front, loaded.front_version)
-        if last is None and expected is not None:
-            last = replace(expected, effort=None)
+        last = front_from(loaded.choice) or front_from(loaded.front, loaded.front_version)
         profile = models.profile(last.model if last is not None else "", last)
+        if last is None and (first := fronts.expected()) is not None:
+            # What the user chose before the first prompt has no line of its own.
+            profile = self._as_sent(profile, first)
         profile = replace(profile, system=self._system(fronts))
         cwd = Path(str(self._records[0].get("cwd") or "/"))
         view = view_of(loaded)
@@ -191,7 +191,23 @@ class ProcessBuilder:
         session.runner = RecordedCalls(session, tape=tape)
         session.settings.tuning = replace(session.settings.tuning, tool_summaries=False)
         self._set_context(session)
+        # Otherwise the first events of a resumed session would wait for its first message.
+        store.note_seen({})
         return session
+
+    def choose_model(self, profile: Profile) -> Profile:
+        """The profile for the prompt of a command, which may name a model."""
+        sent = self._fronts.expected()
+        is_other = sent is not None and sent.model not in (profile.model, *profile.fallback_models)
+        return replace(profile, model=sent.model) if sent is not None and is_other else profile
+
+    def _as_sent(self, profile: Profile, first: Front) -> Profile:
+        chosen: Json = {"effort": first.effort, "thinking": first.thinking, "fast": first.fast}
+        prompt = next((one for one in self._records if is_prompt(one)), {})
+        has_own_model = "model" in self.settings and EXPANDED in prompt.get("message", {}).get("meta", {})
+        if first.model not in profile.fallback_models and not has_own_model:
+            chosen["model"] = first.model
+        return replace(profile, **{name: chosen[name] for name in chosen if name not in (self.changes.settings or {})})
 
     def _set_context(self, session: RecordedSession) -> None:
         contexts = dict(self._loaded.user_contexts)
@@ -221,7 +237,8 @@ class ProcessBuilder:
     def _tools(self, fronts: RecordedFronts) -> list[Any]:
         expected = fronts.expected()
         records = [tool for one in self._records if one.get("type") == "mcp-tools" for tool in one["tools"]]
-        servers = {str(tool["name"]): tool for tool in (*self._loaded.server_tools, *records)}
+        definitions = [tool.get("definition", tool) for tool in (*self._loaded.server_tools, *records)]
+        servers = {str(tool["name"]): tool for tool in definitions}
         known = {tool.name: tool for tool in builtin_tools()}
         known |= {name: _UnknownTool(name, tool) for name, tool in servers.items()}
         if self.schema is not None:
@@ -323,8 +340,11 @@ class Process:
         return None
 
     async def _submit(self, work: SubmissionWork) -> None:
-        tape = self.tape
+        tape, settings = self.tape, self.session.settings
         self._find_end()
+        before = settings.profile
+        if work.prompt is not None and EXPANDED in work.prompt.meta:
+            settings.profile = self._builder.choose_model(before)
         events = Submission(self.session, work).run()
         consumer = start_task(self._consume(events))
         try:
@@ -338,6 +358,8 @@ class Process:
                 tape.differ("the replay ended this prompt here, and the recording did not", tape.records[tape.cursor])
         finally:
             await cancel_and_wait([consumer])
+        if settings.profile.model != before.model and EXPANDED in (work.prompt.meta if work.prompt is not None else ()):
+            settings.profile = replace(settings.profile, model=before.model)
 
     def _find_end(self) -> None:
         tape, stopped, closed = self.tape, False, False
@@ -444,6 +466,8 @@ class Process:
             session.settings.profile = replace(
                 session.profile, model=front.model, effort=front.effort, thinking=front.thinking, fast=front.fast
             )
+        elif input_of(record, "budget"):
+            session.costs.budget.set(record.get("dollars"))
         delivery = session.delivery or Delivery(session, lambda _event: None)
         event: ev.Event | None = None
         if kind in ("event", "shown"):

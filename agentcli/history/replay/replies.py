@@ -43,12 +43,9 @@ class RecordedFronts(Fingerprints):
         front, recorded = super().front(request, model, context), self.expected()
         if recorded is None:
             return front
-        tools, system, known = front.tools, front.system, dict(recorded.tools)
-        if [name for name, _digest in tools] == list(known):
-            tools = recorded.tools
-        if len(system) == len(recorded.system):
-            system = recorded.system
-        made = replace(front, tools=tools, system=system)
+        # Which tools are offered is decided outside of the loop.
+        system = recorded.system if len(front.system) == len(recorded.system) else front.system
+        made = replace(front, tools=recorded.tools, system=system)
         if request.purpose == "turn" and request.messages and made != front:
             for what, _why in list_front_changes(made, front):
                 self._tape.note_other_front(what)
@@ -78,15 +75,20 @@ class RecordedDigests(RequestDigests):
     def __init__(self, tape: Tape, fronts: RecordedFronts) -> None:
         super().__init__(fronts)
         self._tape = tape
+        self._fronts = fronts
 
     def digest(self, request: model.Request) -> str:
         made = super().digest(request)
         recorded = next((found for _index, one in self._tape.ahead() if (found := digest_of(one))), "")
-        is_other_front = request.referenced_tools and made != recorded
-        if is_other_front and made.partition("-")[2] == recorded.partition("-")[2]:
+        if made == recorded or made.partition("-")[2] != recorded.partition("-")[2]:
+            return made
+        if self._fronts.expected() is None:
+            self._tape.note_other_front("the model, the tools and the system prompt, which are not recorded")
+        elif request.referenced_tools:
             self._tape.note_other_front("the definitions of tools that ToolSearch loaded, which are not recorded")
-            return recorded
-        return made
+        else:
+            return made
+        return recorded
 
 
 class RecordedModel:

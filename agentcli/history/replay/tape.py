@@ -55,6 +55,7 @@ _OF_CLOCK = re.compile(
     r"\(idle [^)]*\)|agentcli was updated from \S+ to \S+|it has changed since the session was closed"
 )
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+_encode_as_is = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 @frozen
@@ -116,6 +117,12 @@ class Tape:
         """Recorded ids by those of the replay."""
         self._own_ids: dict[str, str] = {}
 
+    def open(self, begin: int, end: int) -> None:
+        """Go to the lines of another process. It reads the recorded ids, so nothing is paired yet."""
+        self.cursor, self.end = begin, end
+        self._ids.clear()
+        self._own_ids.clear()
+
     # ------------------------------------------------------------------------------------------------------ reading
 
     @property
@@ -137,7 +144,8 @@ class Tape:
 
     def translate(self, record: Json) -> Json:
         """A recorded line with the ids of the replay."""
-        text = _encode(record)
+        # The order of keys is part of requests.
+        text = _encode_as_is(record)
         made: Json = json.loads(_ID.sub(lambda match: self._own_ids.get(match[0], match[0]), text))
         return made
 
@@ -281,6 +289,8 @@ def is_of_loop(record: Json) -> bool:
     """Whether the replayed loop writes this line."""
     kind = record.get("type")
     if kind in _FILE_TYPES or kind not in _COMPARED_TYPES or record.get("isSidechain") is True or is_settings(record):
+        return False
+    if input_of(record, "budget"):
         return False
     event = event_of(record)
     name = event.get("event")

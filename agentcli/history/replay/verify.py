@@ -83,7 +83,7 @@ async def verify(
     for begin, end in _processes(records):
         if tape.difference is not None:
             break
-        tape.cursor, tape.end = begin, end
+        tape.open(begin, end)
         reason = _why_not(records[begin:end])
         if reason:
             lines = sum(map(is_of_loop, records[begin:end]))
@@ -154,7 +154,9 @@ def describe(found: Verification) -> list[str]:
     lines.append(f"Events: {counts.events:,} of {found.events:,} identical")
     lines.append(f"Requests: {counts.requests:,} of {found.requests:,} identical")
     for what, numbers in counts.other_front.items():
-        lines.append(f"  compared without {what}, which has changed since: {counted(len(numbers), 'request')}")
+        lines.append(f"  compared without {what}: {counted(len(numbers), 'request')}")
+    if counts.other_front:
+        lines.append("  These texts have changed since, or are not recorded.")
     if counts.unproven:
         lines.append(f"  not recorded, because they were stopped early: {counted(len(counts.unproven), 'request')}")
     if counts.inputs:
