@@ -270,7 +270,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         if entry.detail and detail_width > 0:
             # A reason may be longer than the other details: it gets the rest of the row.
             room = max(detail_width, width - self._before_detail(label_width) - 1)
-            text = cut(entry.detail, room)
+            text = _cut_facts(entry.detail, room)
             runs.append((_GAP, palette.muted))
             runs += mark_places(text, found.detail_places, palette.muted, _FOUND + _hue(palette))
         return runs
@@ -279,3 +279,10 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 def _hue(palette: Palette) -> Style:
     """Colour of matched letters: the accent's colour, without its other attributes."""
     return Style(color=palette.accent.color)
+
+
+def _cut_facts(detail: str, room: int) -> str:
+    """Leave out the last facts of a detail (`1 file · $0.01 · just now`) that do not fit. The first one is cut."""
+    while cell_len(detail) > room and (end := max(detail.rfind(" · "), detail.rfind("  "))) > 0:
+        detail = detail[:end].rstrip()
+    return cut(detail, room)
