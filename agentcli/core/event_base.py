@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from agentcli.core.frozen import frozen
@@ -98,3 +99,25 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     values = {name: value for name, value in data.items() if name in known}
     decoded = (name for name, value in values.items() if name in _DECODE and not isinstance(value, str))
     return kind(**{**values, **{name: _DECODE[name](values[name]) for name in decoded}})
+
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "bool": int,
+    "float | None": (float, int, type(None)),
+    "Json": dict,
+    "list[str]": list,
+    "Usage": Usage,
+}
+
+
+@cache
+def _checked_fields(kind: type[Any]) -> tuple[tuple[str, type | tuple[type, ...]], ...]:
+    return tuple((spec.name, _TYPES[str(spec.type)]) for spec in fields(kind) if str(spec.type) in _TYPES)
+
+
+def has_valid_fields(event: Event) -> bool:
+    """Whether the simple fields of a restored event have their types; `event_from_dict` takes any value."""
+    kind: Any = type(event)
+    return all(isinstance(getattr(event, name), types) for name, types in _checked_fields(kind))

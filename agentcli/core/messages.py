@@ -331,7 +331,7 @@ def message_to_dict(message: Message) -> Json:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    usage = data.get("usage")
+    usage, meta = data.get("usage"), data.get("meta")
     return Message(
         role="assistant" if data["role"] == "assistant" else "user",
         content=tuple(block_from_dict(block) for block in data["content"]),
@@ -341,7 +341,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         model=str(data.get("model", "")),
         stop_reason=data.get("stop_reason"),
         usage=Usage.from_wire(usage) if usage is not None else None,
-        meta=data.get("meta") or NOTHING,
+        meta=meta if meta and isinstance(meta, dict) else NOTHING,
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.core import events as ev
+from agentcli.core.event_base import has_valid_fields
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import (
     Block,
@@ -384,14 +385,14 @@ class TimelineReader:
             if call is None:
                 continue
             known = {call.id: ToolUseBlock(call.id, call.name, call.input)}
-            call.ended_at, call.end = at, restore_call_end(record, block, known)
+            end = restore_call_end(record, block, known)
+            call.ended_at, call.end = at, end if end is not None and has_valid_fields(end) else None
             if call.end is not None and call.end.display.get("kind") == "diff":
                 call.files, (call.added, call.removed) = 1, _count_lines(str(call.end.display.get("diff", "")))
 
     def _take_event(self, record: Json, at: str) -> None:
-        event = restore_event(record["event"], {})
-        prompt = self._prompt
-        if event is None or prompt is None:
+        event, prompt = restore_event(record["event"], {}), self._prompt
+        if event is None or prompt is None or not has_valid_fields(event):
             return
         match event:
             case ev.UsageReported():
@@ -432,7 +433,7 @@ class TimelineReader:
 
     def _take_shown(self, record: Json, at: str) -> None:
         event, prompt = restore_event(record["event"], {}), self._prompt
-        if event is None or prompt is None:
+        if event is None or prompt is None or not has_valid_fields(event):
             return
         match event:
             case ev.ToolStarted(agent="") if (call := self._calls.get(event.tool_use_id)) is not None:
@@ -483,20 +484,18 @@ class _SteadyClock:
     """Makes timestamps that never decrease, by adding what a clock was set back to all later ones of a prompt."""
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last: datetime | None = None
         self._shift = timedelta()
 
     def read(self, at: str, begins: bool) -> str:
-        """The time of a record. `begins`: it is a prompt, whose own time counts."""
-        last, self._last = self._last, at
-        if begins:
-            self._shift = timedelta()
-        elif at < last and at:
-            self._shift += _parse(last) - _parse(at)
-        if not self._shift or not at:
-            return at
-        return (_parse(at) + self._shift).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _parse(at: str) -> datetime:
-    return datetime.fromisoformat(at)
+        """The time of a record; "" if it has none that can be read. `begins`: it is a prompt, whose own time counts."""
+        try:
+            time = datetime.fromisoformat(at)
+            last, self._last = self._last, time
+            if begins:
+                self._shift = timedelta()
+            elif last is not None and time < last:
+                self._shift += last - time
+            return (time + self._shift).isoformat(timespec="milliseconds").replace("+00:00", "Z") if self._shift else at
+        except (ValueError, TypeError, OverflowError):
+            return ""

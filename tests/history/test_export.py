@@ -384,6 +384,21 @@ def test_a_file_is_written_completely_or_not_and_never_through_a_link(tmp_path: 
     assert sorted(path.name for path in link.parent.iterdir()) == ["link.html", "talk.html"]
 
 
+async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Path) -> None:
+    await record_with_secrets(tmp_path)
+    path = session_file(tmp_path)
+    records = list(read_records(path))
+    for place, record in enumerate(records):
+        inner = next((name for name in ("event", "message") if name in record), "")
+        for name in [*record.get(inner, record), "timestamp"]:
+            line: Json = json.loads(json.dumps(record))
+            values = line if name == "timestamp" else line.get(inner, line)
+            values[name] = 7 if isinstance(values.get(name), str) else "x"
+            changed = [*records[:place], line, *records[place + 1 :]]
+            path.write_text("".join(f"{json.dumps(one)}\n" for one in changed))
+            assert export(tmp_path, "html")[0].endswith("</html>\n")
+
+
 def test_a_session_that_is_gone_is_reported(tmp_path: Path) -> None:
     with pytest.raises(AgentError, match="cannot be read: No such file"):
         read_document(tmp_path / "gone.jsonl")
