@@ -19,8 +19,9 @@ from agentcli.session.search_index import SessionIndex
 from agentcli.session.search_text import WordQuery
 from agentcli.session.store import SessionStore
 from tests.bench.measure import Measure, Report
-from tests.bench.program import workshop
+from tests.bench.program import Workshop, workshop
 from tests.bench.tui_history import turn_events
+from tests.bench.tui_pty import AppInPty
 
 SESSIONS = 5_000
 MEGABYTES = 1_000.0
@@ -48,12 +49,33 @@ def search(runs: int, sessions: int = SESSIONS, megabytes: float = MEGABYTES) ->
         assert index.search(WordQuery([WORDS[0]]))
         unchanged = Measure("update without changes", timed(runs, index.update))
         listed = Measure("list of all sessions", timed(runs, lambda: list(index.list_sessions())))
+        shown, found_in_app = zip(*(_open_list(place) for _run in range(runs)), strict=True)
         index_size = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file()) / 1e6
     return Report(
         f"search: {sessions:,} sessions, {size / 1e6:,.0f} MB",
-        (Measure("building the index", built), unchanged, listed, *found),
+        (
+            Measure("building the index", built),
+            unchanged,
+            listed,
+            Measure("the app: the list on the screen", shown, budget=300),
+            *found,
+            Measure("the app: a typed word found in texts", found_in_app),
+        ),
         (f"the index has {index_size:,.0f} MB",),
     )
+
+
+def _open_list(place: Workshop) -> tuple[float, float]:
+    """Milliseconds from Enter to the newest session on the screen, and from a key to a text with its word."""
+    with AppInPty(place) as app:
+        app.ready()
+        opened = app.send("/sessions")
+        shown = app.seen(" msgs", len(app.output)) - opened
+        app.settle()
+        since = len(app.output)
+        typed = app.press(WORDS[0])
+        # Only texts have the number of their prompt.
+        return shown * 1000, (app.seen("     #", since) - typed) * 1000
 
 
 def timed(runs: int, work: Callable[[], object]) -> tuple[float, ...]:

@@ -22,6 +22,8 @@ from agentcli.tui.screens.text import safe, wrap_rows
 
 LastLines = Callable[[SessionInfo], Sequence[str]]
 
+MAX_NAMES = 8
+"""Names above the texts that were found."""
 MAX_HITS = 50
 _BEFORE_HIT = 10
 """Characters before a hit: beside a preview, rows are short."""
@@ -64,6 +66,8 @@ class SessionPicker(Picker[SessionChoice]):
         self._problem = ""
         """Why texts cannot be searched."""
         self._is_updating = True
+        self._has_moved = False
+        """Whether the user has moved the cursor since the query was typed."""
         super().__init__("Resume a session", [], preview=self._lines)
         self.empty = "Loading…"
 
@@ -109,27 +113,37 @@ class SessionPicker(Picker[SessionChoice]):
         self._is_updating = False
         if self.is_open:
             self._hits_for = ""
-            self._filter(self.row.value if self.row is not None else None)
+            self._filter(self._chosen)
 
     # ------------------------------------------------------------------------------------------------------ searching
 
     def search(self, entries: Sequence[RowEntry[SessionChoice]], query: str) -> list[FoundEntry[SessionChoice]]:
-        """Names with all words of the query, then texts, then names that match it loosely."""
+        """Some names with all words of the query, then texts, then the other names, also those that match loosely."""
         words, found = query.casefold().split(), find(entries, query)
         if not words:
             return found
         hits = self._hits if self._hits_for == query.strip() else []
         named = [all(word in one.entry.folded_label for word in words) for one in found] if hits else []
         exact = [one for one, is_named in zip(found, named, strict=False) if is_named]
-        loose = [one for one, is_named in zip(found, named, strict=False) if not is_named]
+        others = [one for one, is_named in zip(found, named, strict=False) if not is_named]
         # The name of a session is often its first prompt.
         shown = {one.entry.row.value.session.path for one in exact}
         texts = [one for one in hits if not (_is_first_prompt(one) and one.entry.row.value.session.path in shown)]
-        return [*exact, *texts, *loose] if hits else found
+        return [*exact[:MAX_NAMES], *texts, *exact[MAX_NAMES:], *others] if hits else found
+
+    @property
+    def _chosen(self) -> SessionChoice | None:
+        """The row that the cursor must not leave, because the user has moved it there."""
+        return self.row.value if self._has_moved and self.row is not None else None
+
+    def _cursor_moved(self) -> None:
+        self._has_moved = True
+        super()._cursor_moved()
 
     def _filter(self, keep: SessionChoice | None = None) -> None:
         super()._filter(keep)
         query = self.query_text.strip()
+        self._has_moved &= keep is not None
         if query and query != self._hits_for:
             self.work(partial(self._search_texts, query), "texts")
 
@@ -145,8 +159,7 @@ class SessionPicker(Picker[SessionChoice]):
             self._hits_for, self._hits = query, entries
             # Texts are longer than names: more of the row is theirs.
             self.listing.measure([*self._entries, *(hit.entry for hit in entries)], self.label_cells)
-            # The cursor stays on a name that the user may be about to choose.
-            super()._filter(self.row.value if self.row is not None else None)
+            super()._filter(self._chosen)
 
     # ------------------------------------------------------------------------------------------------------ showing
 
