@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +17,9 @@ from agentcli.cli.sessions import state_folder
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
-from agentcli.core.text.format import ago
+from agentcli.core.text.format import ago, counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.search_index import IndexUnavailable, SearchHit, SessionIndex, search_sessions
+from agentcli.session.search_index import SearchHit, SessionIndex, search_sessions
 from agentcli.session.search_text import SIGNS, WordQuery, WordsFound
 
 _STOPPED = 130
@@ -46,14 +45,11 @@ def search(
     index = SessionIndex(Paths.from_environ(os.environ).index_dir, state_folder())
     progress = _Progress()
     try:
-        try:
-            index.update(progress=progress)
-        except IndexUnavailable:
-            pass  # reported below, with what was searched instead
-        finally:
-            progress.clear()
-        hits, problem = search_sessions(index, words, None if everywhere else Path.cwd(), limit)
+        folder = None if everywhere else Path.cwd()
+        hits, problem = search_sessions(index, words, folder, limit, progress=progress)
+        progress.clear()
     except KeyboardInterrupt:
+        progress.clear()
         notice(f"Stopped{progress.state}. The next search continues.")
         return _STOPPED
     if problem:
@@ -79,17 +75,13 @@ def _show(hits: list[SearchHit], limit: int, everywhere: bool) -> None:
         room = max(20, width - len(head) - 1) if sys.stdout.isatty() else 80
         echo(head + plain_line(session.label, room))
         echo_styled(f"  {SIGNS[hit.found.role]} {_mark(hit.found) if styled else hit.found.text}")
-    count = f"The first {limit} results; --limit shows more. " if len(hits) == limit else ""
+    count = f"The newest {counted(limit, 'result')}; --limit shows more. " if len(hits) == limit else ""
     echo(f"{count}To open a session: agentcli -r {hits[0].session.session_id[: 8 if is_short else None]}", err=True)
 
 
 def describe_place(hit: SearchHit) -> str:
     """Age of a hit, and the number of its prompt."""
-    try:
-        at = datetime.fromisoformat(hit.at).timestamp()
-    except (ValueError, OverflowError):
-        at = hit.session.modified
-    return f"{ago(time.time() - at):>9}  {f'prompt {hit.number}' if hit.number else 'name':<10}"
+    return f"{ago(time.time() - hit.time):>9}  {f'prompt {hit.number}' if hit.number else 'name':<10}"
 
 
 def _mark(found: WordsFound) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -52,8 +51,8 @@ async def run_clear(_engine: Engine | None, _arguments: str, front_end: FrontEnd
 
 
 MAX_LISTED = 20
-MAX_INDEXING_SECONDS = 5.0
-"""How long plain mode waits for the search index."""
+MAX_SEARCH_SECONDS = 10.0
+"""How long plain mode searches. What was indexed by then stays in the index."""
 
 
 async def run_resume(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
@@ -111,7 +110,11 @@ async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | 
     if front_end.has_pages:
         picked: SessionChoice | None = await front_end.page("sessions", index, options.cwd, words)
         return picked
-    found = await asyncio.to_thread(_list_choices, index, options.cwd, words)
+    found, problem = await asyncio.to_thread(_list_choices, index, options.cwd, words)
+    if problem:
+        front_end.hint(problem)
+    if not found and problem:
+        return None
     if not found:
         hint = "No session of this folder has these words." if words else "There is no earlier session in this folder."
         raise UsageError(hint)
@@ -120,17 +123,19 @@ async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | 
     return None if chosen is None else found[int(chosen)]
 
 
-def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> list[SessionChoice]:
-    from agentcli.session.search_index import IndexUnavailable, NotNeeded, Pace, search_sessions
+def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> tuple[list[SessionChoice], str]:
+    """The second value says why not everything was searched; "" if it was."""
+    from agentcli.session.search_index import NotNeeded, Pace, search_sessions
 
     if not words:
-        return [SessionChoice(info) for info in islice(index.list_sessions(cwd), MAX_LISTED)]
-    until = time.monotonic() + MAX_INDEXING_SECONDS
-    # What is not in the index by then is found the next time.
-    with suppress(IndexUnavailable, NotNeeded):
-        index.update(Pace(lambda: time.monotonic() < until))
-    hits, _problem = search_sessions(index, words.split(), cwd, MAX_LISTED)
-    return [SessionChoice(hit.session, hit) for hit in hits]
+        return [SessionChoice(info) for info in islice(index.list_sessions(cwd), MAX_LISTED)], ""
+    until = time.monotonic() + MAX_SEARCH_SECONDS
+    pace = Pace(lambda: time.monotonic() < until)
+    try:
+        hits, problem = search_sessions(index, words.split(), cwd, MAX_LISTED, pace)
+    except NotNeeded:
+        return [], "Not all sessions are in the index yet. Repeat the search, or use agentcli sessions search."
+    return [SessionChoice(hit.session, hit) for hit in hits], problem
 
 
 def _describe_choice(place: int, choice: SessionChoice) -> Choice:

@@ -73,6 +73,11 @@ class SearchHit:
     """The beginning of the prompt, and of those that were queued while it ran."""
     found: WordsFound
 
+    @property
+    def time(self) -> float:
+        """When the prompt was sent, or when a session with this name was changed, in seconds."""
+        return _milliseconds(self.at, self.session.modified) / 1000
+
 
 @frozen
 class SessionFacts:
@@ -408,23 +413,33 @@ def _milliseconds(timestamp: str, otherwise: float) -> int:
 
 
 def search_sessions(
-    index: SessionIndex, words: Sequence[str], cwd: Path | None, limit: int, pause: Pause = lambda: None
+    index: SessionIndex,
+    words: Sequence[str],
+    cwd: Path | None,
+    limit: int,
+    pause: Pause = lambda: None,
+    progress: Progress = lambda _done, _all: None,
 ) -> tuple[list[SearchHit], str]:
-    """Sessions with the words in their names, then prompts, the newest ones first. The second value says why session
-    files were read instead of the index; "" if not. The index is not updated here."""
+    """Update the index and search: sessions with the words in their names, then prompts, the newest ones first. The
+    second value says why session files were read instead of the index; "" if not."""
     query = WordQuery(words)
     if not query:
         return [], ""
+    problem = ""
+    try:
+        index.update(pause, progress)
+        found = index.search(query, cwd, limit)
+    except IndexUnavailable as error:
+        problem = str(error)
     sessions = list(index.list_sessions(cwd))
     hits = [
         SearchHit(info, "", 0, "", "", query.locate([("title", info.title)]))
         for info in sessions
         if info.title and query.matches([info.title])
     ]
-    try:
-        return [*hits, *index.search(query, cwd, limit)][:limit], ""
-    except IndexUnavailable as error:
-        return [*hits, *_scan_files(sessions, query, limit, pause)][:limit], str(error)
+    if problem:
+        found = list(_scan_files(sessions, query, limit, pause))
+    return [*hits, *found][:limit], problem
 
 
 def _scan_files(sessions: Sequence[SessionInfo], query: WordQuery, limit: int, pause: Pause) -> Iterator[SearchHit]:

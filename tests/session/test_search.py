@@ -89,9 +89,7 @@ def index_of(folder: Path) -> SessionIndex:
 
 def found(folder: Path, *words: str, cwd: Path | None = None) -> list[tuple[str, int, str]]:
     """The hits in an index that is up to date: session, number of the prompt, where."""
-    index = index_of(folder)
-    index.update()
-    hits, problem = search_sessions(index, words, cwd, 50)
+    hits, problem = search_sessions(index_of(folder), words, cwd, 50)
     assert problem == ""
     return [(hit.session.session_id[:1], hit.number, hit.found.role) for hit in hits]
 
@@ -150,7 +148,7 @@ def test_a_hit_has_the_words_around_it_marked_and_is_inert(tmp_path: Path) -> No
     hostile = "\x1b]0;owned\x07\x1b[2J\u202e[bold]x[/bold] \ud800"
     talk.say(f"{'word ' * 500} the {hostile} Crème brûlée is here {'word ' * 500}")
     talk.close()
-    found(tmp_path)
+    index_of(tmp_path).update()
     found_words = one_hit(tmp_path, "creme", "brulee").found
     assert "Crème brûlée is here" in found_words.text
     assert [found_words.text[first:last] for first, last in found_words.marks] == ["Crème", "brûlée"]
@@ -164,7 +162,7 @@ def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytes
     talk = Talk(tmp_path)
     for number in range(4):
         talk.say(f"apple {number}")
-    found(tmp_path)
+    index_of(tmp_path).update()
     read: list[int] = []
     original = search_index.read_texts
 
@@ -223,7 +221,7 @@ def test_a_session_can_be_forgotten_without_an_update(tmp_path: Path) -> None:
         talk.close()
     assert len(found(tmp_path, "apple")) == 2
     index_of(tmp_path).forget([gone.path])
-    assert [hit.session.session_id for hit in search_sessions(index_of(tmp_path), ["apple"], None, 9)[0]] == [IDS[1]]
+    assert [hit.session.session_id for hit in index_of(tmp_path).search(WordQuery(["apple"]))] == [IDS[1]]
 
 
 def test_branches_that_were_left_and_copies_are_found_too(tmp_path: Path) -> None:
@@ -269,7 +267,7 @@ def test_the_branch_of_git_is_that_of_the_system_context(tmp_path: Path) -> None
     talk.store.set_system_context(system_context(tmp_path, [tmp_path], "linux", "2026-11-19"))
     talk.say("apple")
     talk.close()
-    found(tmp_path)
+    index_of(tmp_path).update()
     facts = index_of(tmp_path).facts(list_sessions(tmp_path / "state")[0])
     assert facts is not None
     assert facts.branch == "feature/pears"
@@ -369,3 +367,22 @@ def test_without_an_index_the_session_files_are_read_and_the_reason_is_given(
     assert found_prompts == [(IDS[1], 2), (IDS[1], 1), (IDS[0], 2)]
     assert [hit.found.role for hit in search_sessions(index, ["gruß"], tmp_path, 3)[0]] == ["answer", "answer"]
     assert len(list(index.list_sessions())) == 2
+
+
+def test_an_index_that_cannot_be_brought_up_to_date_is_not_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(tmp_path)
+    talk.say("apple")
+    assert found(tmp_path, "apple") == [("a", 1, "prompt")]
+    talk.say("another apple")
+    talk.close()
+
+    def fail(*_arguments: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search_index, "_add_prompt", fail)
+        hits, problem = search_sessions(index_of(tmp_path), ["apple"], None, 50)
+        assert ([hit.number for hit in hits], "disk is full" in problem) == ([2, 1], True)
+    assert found(tmp_path, "apple") == [("a", 2, "prompt"), ("a", 1, "prompt")], "nothing is lost by the failure"

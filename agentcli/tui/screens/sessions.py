@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -226,12 +225,8 @@ def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[Sessio
 
 def hit_entry(hit: SearchHit, now: float) -> FoundEntry[SessionChoice]:
     """A row for a prompt, with the words that were found in it, its answer or its calls."""
-    try:
-        at = datetime.fromisoformat(hit.at).timestamp()
-    except (ValueError, OverflowError):
-        at = hit.session.modified
     sign = f"{SIGNS[hit.found.role]} "
-    detail = f"{ago(now - at):>9}  {f'#{hit.number}':>9}"
+    detail = f"{ago(now - hit.time):>9}  {f'#{hit.number}':>9}"
     (entry,) = entries_of([Row(SessionChoice(hit.session, hit), sign + hit.found.text, detail)])
     return FoundEntry(entry, tuple(len(sign) + place for mark in hit.found.marks for place in range(*mark)))
 
