@@ -36,7 +36,7 @@ Pause = Callable[[], object]
 Progress = Callable[[int, int], object]
 """Called with the number of files that are done, and of all."""
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 10.0
 SLICE_SECONDS = 0.002
 MAX_PIECE = 16_000
@@ -46,7 +46,7 @@ _PIECES = 256
 _ROLES: tuple[Role, ...] = ("prompt", "answer", "call")
 _SCHEMA = """
 CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, size INTEGER, changed INTEGER, info TEXT, folder BLOB,
-    is_shown INTEGER, read_to INTEGER, title TEXT, branch TEXT);
+    read_to INTEGER, title TEXT, branch TEXT);
 CREATE TABLE prompts (key INTEGER PRIMARY KEY, file INTEGER, id TEXT, number INTEGER, at TEXT, begins INTEGER,
     pieces INTEGER, cost REAL, changed TEXT);
 CREATE INDEX prompts_of_file ON prompts (file, number);
@@ -174,9 +174,9 @@ class SessionIndex:
         facts = json.dumps(None if info is None else _encode_info(replace(info, title=info.title or title)))
         folder = os.fsencode(info.cwd) if info is not None else b""
         db.execute(
-            "UPDATE files SET size = ?, changed = ?, info = ?, folder = ?, is_shown = ?, read_to = ?, title = ?, "
-            "branch = ? WHERE id = ?",
-            (status.st_size, status.st_mtime_ns, facts, folder, is_shown, text.end, title, branch, file_id),
+            "UPDATE files SET size = ?, changed = ?, info = ?, folder = ?, read_to = ?, title = ?, branch = ? "
+            "WHERE id = ?",
+            (status.st_size, status.st_mtime_ns, facts, folder, text.end, title, branch, file_id),
         )
         for prompt in text.prompts:
             _add_prompt(db, int(file_id or 0), prompt, status.st_mtime)

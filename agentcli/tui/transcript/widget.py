@@ -356,6 +356,7 @@ class Transcript(ScrollView):
         if entry is None or not self._items.width:
             return False
         self._view.look_at(entry, 0)
+        self._view.hold(True)  # notices that follow would scroll it away
         self._settle()
         return True
 
