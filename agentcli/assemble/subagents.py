@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -44,6 +43,8 @@ from agentcli.workspace.base import Workspace
 if TYPE_CHECKING:
     from agentcli.agent.mcp.server_tools import ServerToolLimits
     from agentcli.assemble.agent_worktree import AgentPlace
+    from agentcli.assemble.project_copy import ProjectCopy
+    from agentcli.core.processes.launch import Launcher
 
 _IN_WORKTREE = (
     "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
@@ -59,8 +60,8 @@ class SubagentBuilder:
         self._sessions = sessions
         self._definitions = definitions
         self._from_flag = agents_from_flag(env.options.agents)
-        self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
-        """Open worktrees by the folder in which agents work."""
+        self._places: WeakValueDictionary[Launcher, AgentPlace | ProjectCopy] = WeakValueDictionary()
+        """Places of agents by their launchers."""
 
     def setup(self) -> AgentSetup:
         most = self._env.settings.integer("maxAgents") or MAX_AGENTS
@@ -72,14 +73,17 @@ class SubagentBuilder:
 
     def build(self, starter: Session, order: AgentOrder) -> Engine:
         from agentcli.agent.subagents.shared import AgentHooks, AgentPermissions, AgentWorkspace
+        from agentcli.assemble.agent_worktree import AgentPlace
 
         main, spec = starter.main, order.spec
         context, permissions = starter.tool_context, main.permissions
         workspace: Workspace = AgentWorkspace(main.workspace)
         env, sessions = self._env, self._sessions
         if (place := self._place(starter, order)) is not None:
-            env, sessions, permissions = place.env, place.sessions, place.permissions
-            context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
+            permissions, shells = place.permissions, None
+            if isinstance(place, AgentPlace):
+                env, sessions, shells = place.env, place.sessions, context.shells
+            context = replace(place.context, shells=shells, reaches=permissions.reaches)
             workspace = Workspace("Changes in a worktree are undone with git.")
         permissions = AgentPermissions(permissions)
         opened = self._open(starter, order)
@@ -128,16 +132,19 @@ class SubagentBuilder:
 
         return AgentPlace(self._env, session.permissions, session.tool_context.results_dir)
 
-    def _place(self, starter: Session, order: AgentOrder) -> AgentPlace | None:
-        """The worktree of an agent, which its own sub-agents share."""
+    def _place(self, starter: Session, order: AgentOrder) -> AgentPlace | ProjectCopy | None:
+        """The worktree or copy of an agent, which its own sub-agents share."""
         from agentcli.assemble.agent_worktree import AgentPlace
+        from agentcli.assemble.project_copy import ProjectCopy
 
-        if isinstance(order.worktree, AgentPlace):
-            self._places[order.worktree.context.root] = order.worktree
+        if isinstance(order.worktree, AgentPlace | ProjectCopy):
+            self._places[order.worktree.context.launcher] = order.worktree
             return order.worktree
-        return self._places.get(starter.tool_context.root)
+        return self._places.get(starter.tool_context.launcher)
 
     def _open(self, starter: Session, order: AgentOrder) -> OpenedSession:
+        if order.log is not None:
+            return OpenedSession(Store(starter.ids.new()), log=order.log, view=starter.view.copy())
         opened = OpenedSession(self._store(starter, order))
         if not order.spec.shares_context:
             return opened
@@ -163,6 +170,8 @@ class SubagentBuilder:
 
     def _profile(self, starter: Session, order: AgentOrder, sessions: SessionBuilder) -> Profile:
         profile, catalog = starter.profile, starter.catalog
+        if order.log is not None:
+            return replace(profile, model=order.model, effort=order.effort, raw_events=False)
         wanted = order.model or order.spec.model
         model = profile.model
         if wanted == SMALL_MODEL:

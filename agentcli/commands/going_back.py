@@ -136,7 +136,7 @@ async def go(engine: Engine, timeline: Timeline, place: Destination, what: What,
                 raise UsageError(plan.diff.problem)
             return plan.questions
 
-        choices = await _ask(engine, front_end, read, "Rewind")
+        choices = await ask_about_lines(engine, front_end, read, "Rewind")
         if choices is None:
             return CANCELLED
         with_conversation = what == "both" and place.rewind is not None
@@ -170,7 +170,7 @@ async def _read_text(engine: Engine, place: Destination) -> str:
     return plain_text(next((one.text for one in messages if one.id == place.prompt_id), place.typed))
 
 
-async def _ask(engine: Engine, front_end: FrontEnd, read: ReadPlan, verb: str) -> UndoChoices | None:
+async def ask_about_lines(engine: Engine, front_end: FrontEnd, read: ReadPlan, verb: str) -> UndoChoices | None:
     """Ask which lines to keep; None: the user closed a question."""
     plan = await read(None)
     if not engine.session.interactive or not (plan.conflicts or plan.doubtful):
@@ -198,7 +198,7 @@ async def take_back(engine: Engine, timeline: Timeline, front_end: FrontEnd) -> 
         raise UsageError("Nothing was rewound in this session.")
     lines: list[str] = []
     if is_part:
-        choices = await _ask(engine, front_end, partial(engine.files.undo_plan, False), "Undo")
+        choices = await ask_about_lines(engine, front_end, partial(engine.files.undo_plan, False), "Undo")
         if choices is None:
             return CANCELLED
         report = await engine.files.undo(choices)

@@ -240,6 +240,16 @@ COMMANDS: tuple[Command, ...] = (
         concurrent=True,
         pages=lambda _word: True,
     ),
+    Command(
+        "what-if",
+        "Run a prompt again with another model or effort, and compare",
+        "[model] [effort] [prompt N]",
+        local=ALWAYS,
+        completes=lambda engine, _front_end: (
+            *engine.session.catalog.list_ids(),
+            *engine.session.catalog.get(engine.model).efforts,
+        ),
+    ),
     Command("branch", "Name the branch that continues here", "[name]", module="tree"),
     Command("clear", "Start a new session with an empty context", module="session", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", module="session", aliases=("quit",), local=ALWAYS),

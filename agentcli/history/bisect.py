@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from agentcli.core.processes.launch import Launcher
 from agentcli.history.states import States
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.seatbelt import SeatbeltLauncher
-from agentcli.sandbox.session_folder import SessionFolder
+from agentcli.sandbox.session_folder import SessionFolder, UnsandboxedLauncher
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.running_command import ShellCommand
@@ -132,9 +132,8 @@ class Copies:
     async def run(self, state: int, command: str, seconds: float, signal: AbortSignal) -> Run:
         """Run the command in a state. Raises `Aborted`, `SnapshotError` and OSError."""
         began = time.monotonic()
-        await self._check_out(state)
-        shown = await in_thread(lambda: [path for path in self.shown if self._is_free(path)])
-        launcher = self._launcher(shown)
+        await self.check_out(state)
+        launcher = await in_thread(self.launcher)
         context = replace(self.context, cwd=self.cwd if self.in_place else self.copy_of(self.cwd), launcher=launcher)
         if not self.in_place:
             context = replace(context, environ={**context.environ, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -158,40 +157,43 @@ class Copies:
         lines = tuple(line for line in output.text().splitlines() if line.strip())[-_LAST_LINES:]
         return Run(state, verdict, code, ended - started, own, not is_over, lines)
 
-    async def _check_out(self, state: int) -> None:
+    async def check_out(self, state: int) -> None:
         trees = self.states.trees(state)
-        change = self.states.changes[max(0, state - 1)]
+        before = self.states.changes[max(0, state - 1)].record.before if self.states.changes else {}
         for root in sorted(map(Path, trees)):  # outer ones first
-            copy = self.copy_of(root)
+            place = self.copy_of(root)
             inner = [other.relative_to(root).as_posix() for other in map(Path, trees) if root in other.parents]
             outputs = [path.relative_to(root).as_posix() for path in self.outputs if path.is_relative_to(root)]
-            await in_thread(partial(copy.mkdir, parents=True, exist_ok=True))
+            await in_thread(partial(place.mkdir, parents=True, exist_ok=True))
             shadow = await self.folders.shadow(root)
-            await shadow.check_out(trees[str(root)], copy, (*inner, *outputs))
-            snapshot = change.record.before.get(str(root))
+            await shadow.check_out(trees[str(root)], place, (*inner, *outputs))
+            snapshot = before.get(str(root))
             for name in sorted(snapshot.empty) if snapshot is not None else ():
                 with contextlib.suppress(OSError):
-                    await in_thread(partial(_make_folder, copy, name))
+                    await in_thread(partial(_make_folder, place, name))
         await in_thread(partial(_make_folder, self.copy_of(self.cwd), "."))
 
     def _is_free(self, path: Path) -> bool:
         """Whether something can be shown at a path: the state has nothing there, and no link leads elsewhere."""
-        copy = self.copy_of(path)
-        return not os.path.lexists(copy) and real_path(copy.parent) == str(copy.parent)
+        place = self.copy_of(path)
+        return not os.path.lexists(place) and real_path(place.parent) == str(place.parent)
 
-    def _launcher(self, shown: Sequence[Path]) -> Launcher:
-        launcher = self.context.launcher
+    def launcher(self) -> Launcher:
+        """The launcher of commands in the copies as they are now. Blocking. Raises OSError."""
+        launcher, shown = self.context.launcher, [path for path in self.shown if self._is_free(path)]
         if isinstance(launcher, BubblewrapLauncher):
             return launcher.for_copies(self.outer, shown)
         for path in shown:
-            copy = self.copy_of(path)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.symlink_to(path)
-        return launcher.for_copies(self.outer) if isinstance(launcher, SeatbeltLauncher) else launcher
+            link = self.copy_of(path)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+        if isinstance(launcher, SeatbeltLauncher | UnsandboxedLauncher):
+            return launcher.for_copies(self.outer)
+        return launcher
 
 
-def _make_folder(copy: Path, name: str) -> None:
-    folder = Path(os.path.normpath(copy / name))
+def _make_folder(root: Path, name: str) -> None:
+    folder = Path(os.path.normpath(root / name))
     # A link in the tree must not lead elsewhere.
     if real_path(folder) == str(folder):
         folder.mkdir(parents=True, exist_ok=True)

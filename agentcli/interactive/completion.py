@@ -88,7 +88,7 @@ class Candidate:
     label: str
     """Listed text. Untrusted: front ends spell out its hidden characters."""
     insert: str
-    """Replacement for the target."""
+    """OtherChanges for the target."""
     detail: str = ""
     hint: str = ""
     """Text after the label, e.g. the arguments of a command."""

@@ -45,7 +45,9 @@ class SeatbeltLauncher(Launcher):
 
     def for_copies(self, copies: Mapping[Path, Path]) -> SeatbeltLauncher:
         """The same sandbox for commands that work in copies of the working directories, which they cannot change."""
-        return SeatbeltLauncher(replace(self._rules, working_dirs=tuple(copies.values())), self._temp_root)
+        made = SeatbeltLauncher(replace(self._rules, working_dirs=tuple(copies.values())), self._temp_root)
+        made.copies = copies
+        return made
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""

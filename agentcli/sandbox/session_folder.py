@@ -259,8 +259,15 @@ class UnsandboxedLauncher(Launcher):
 
     def __init__(self, temp_root: Path, level: str = "off") -> None:
         super().__init__(level)
+        self._temp_root = temp_root
         self._temp = TempFolder(temp_root)
         self._temp_is_usable = True
+
+    def for_copies(self, copies: Mapping[Path, Path]) -> UnsandboxedLauncher:
+        """The same for commands that work in copies of the working directories, and a temp folder of its own."""
+        made = UnsandboxedLauncher(self._temp_root, self.level)
+        made.copies = copies
+        return made
 
     @property
     def temp_folder(self) -> Path | None:

@@ -32,6 +32,8 @@ from agentcli.core.usage import Usage
 from agentcli.session.base import restore_call_end, restore_event
 from agentcli.session.load import read_records
 
+WHAT_IF = "what-if"
+"""Name of the agent that runs a prompt again; see `history.what_if`."""
 MAX_ANSWER = 2_000
 """Characters kept of the last answer to a prompt."""
 
@@ -214,6 +216,8 @@ class TimelineReader:
         self._reply_model = ""
         self._requests: dict[str, RequestStep] = {}
         """By the id of the reply."""
+        self._what_ifs: set[str] = set()
+        """Agents that run a prompt again, with their sub-agents: they are not part of what the prompt cost."""
         self._position = 0
         self._clock = _SteadyClock()
 
@@ -396,7 +400,8 @@ class TimelineReader:
             return
         match event:
             case ev.UsageReported():
-                self._note_request(prompt, event, at)
+                if event.agent not in self._what_ifs:
+                    self._note_request(prompt, event, at)
             case ev.Result():
                 # A command or a background task may lead to a later submission without a prompt.
                 prompt.ended_at = at
@@ -440,6 +445,8 @@ class TimelineReader:
                 call.started_at, call.title = at, event.title
             case ev.CommandChangedFiles() if (call := self._calls.get(event.tool_use_id)) is not None:
                 call.files, call.added, call.removed = event.files, event.added, event.removed
+            case ev.AgentStarted() if event.name == WHAT_IF or event.parent in self._what_ifs:
+                self._what_ifs.add(event.agent)
             case ev.AgentStarted() if (call := self._calls.get(event.tool_use_id)) is not None:
                 call.agents.append(event.agent)
                 self._timeline.agents[event.agent] = event

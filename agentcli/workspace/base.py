@@ -170,6 +170,16 @@ class RestoreMark:
 
 
 @frozen
+class OtherChanges:
+    """Changes of files that take the place of those since a submission."""
+
+    prompt_id: str
+    """The prompt that has made them."""
+    trees: Mapping[str, tuple[str, str]]
+    """By folder, the trees of its snapshots before and after them."""
+
+
+@frozen
 class UndoNews:
     """An undo or redo not yet reported to the model: the net effect on one submission."""
 
@@ -284,6 +294,11 @@ class Workspace:
             if self._prompt_id is not None:
                 self._history.begin(self._prompt_id)
         return self._history
+
+    @property
+    def place(self) -> SnapshotLocation | None:
+        """Where the copies of files are; None: none are kept."""
+        return self._place
 
     def begin(self, prompt_id: str) -> None:
         """Call when a submission begins."""
@@ -419,15 +434,19 @@ class Workspace:
         history = self._open()
         return WorkspaceDiff(problem=self._reason) if history is None else await history.diff_submissions(numbers)
 
-    async def restore_plan(self, since: int, choices: UndoChoices | None = None) -> RestorePlan:
-        """What restoring the files as they were before submission number `since` would do now. Changes nothing."""
+    async def restore_plan(
+        self, since: int, choices: UndoChoices | None = None, instead: OtherChanges | None = None
+    ) -> RestorePlan:
+        """What restoring the files as they were before submission number `since` would do now. Changes nothing.
+        `instead`: changes to make after that."""
         history = self._open()
         if history is None:
             return RestorePlan(WorkspaceDiff(problem=self._reason))
-        return await history.restore_plan(since, choices or UndoChoices())
+        return await history.restore_plan(since, choices or UndoChoices(), instead)
 
-    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
-        """Restore the files as they were before submission number `since`. The next `undo` reverts it."""
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
+        """Restore the files as they were before submission number `since`, with the changes of a `OtherChanges`. The
+        next `undo` reverts it."""
         history = self._open()
         return UndoReport(False, self._reason) if history is None else await history.restore(since, choices, mark)
 

@@ -29,6 +29,7 @@ from agentcli.workspace.base import (
     DiffScope,
     FileChange,
     FolderDiff,
+    OtherChanges,
     RestoreMark,
     RestorePlan,
     Snapshot,
@@ -402,22 +403,27 @@ class WorkspaceHistory:
             found = await self._try(work, "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
-    async def restore_plan(self, since: int, choices: UndoChoices) -> RestorePlan:
+    async def restore_plan(self, since: int, choices: UndoChoices, instead: OtherChanges | None = None) -> RestorePlan:
         async with self._lock:
-            found = await self._try(self._with_restoration(since, lambda work: work.plan(choices)), _NOT_RESTORED)
+            work = self._with_restoration(since, instead, lambda restoration: restoration.plan(choices))
+            found = await self._try(work, _NOT_RESTORED)
             return found if isinstance(found, RestorePlan) else RestorePlan(WorkspaceDiff(problem=found))
 
-    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
+        instead = mark if isinstance(mark, OtherChanges) else None
         async with self._lock:
-            found = await self._try(self._with_restoration(since, lambda work: work.run(choices, mark)), _NOT_RESTORED)
+            work = self._with_restoration(since, instead, lambda restoration: restoration.run(choices, mark))
+            found = await self._try(work, _NOT_RESTORED)
             return found if isinstance(found, UndoReport) else UndoReport(False, found)
 
-    async def _with_restoration(self, since: int, use: Callable[[Restoration], Awaitable[T]]) -> T:
+    async def _with_restoration(
+        self, since: int, instead: OtherChanges | None, use: Callable[[Restoration], Awaitable[T]]
+    ) -> T:
         if self._open is not None and self._open.begun:
             raise SnapshotError("a background agent is changing files; /tasks can stop it")
         journal = await self._open_journal()
         await self._close_killed(journal)
-        return await use(Restoration(self._folders, journal, since, self._place.snapshot_seconds))
+        return await use(Restoration(self._folders, journal, since, self._place.snapshot_seconds, instead))
 
     async def take_undo_news(self) -> list[UndoNews]:
         async with self._lock:

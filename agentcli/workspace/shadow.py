@@ -317,6 +317,12 @@ class Shadow:
         patterns = (re.sub(r"([\\*?\[ ])", r"\\\1", path) for path in spared)
         await git.run("clean", "-ffdxq", *(f"--exclude=/{pattern}" for pattern in patterns), seconds=_USUAL_SECONDS)
 
+    async def take_copy(self, copy: Path, seconds: float) -> str:
+        """The tree of a folder that `check_out` has made, as it is now. Raises `SnapshotError`."""
+        other = Shadow(self._git.program, copy, self.place, str(copy.with_name(f"{copy.name}.index")))
+        other._modes = self._modes
+        return (await other.take(seconds)).tree
+
     async def list_unstored(self, tree: str) -> list[str]:
         """Files and folders that exist in the folder now, are ignored by git, and are not in this tree."""
         index = self.place / f"{self._git.index.name}.listed"

@@ -148,6 +148,7 @@ async def test_without_pages_page_commands_run_as_ordinary_commands(tmp_path: Pa
         "rewind",
         "tree",
         "trust",
+        "what-if",
     }
     front_end.keys = "Enter sends"
     async with engine_on(tmp_path) as engine:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 class Desk(FrontEnd):
     """A user who picks from lists; `open_session` opens the session in a new engine, as the front ends do."""
 
-    def __init__(self, folder: Path, url: str, **rest: Any) -> None:
+    def __init__(self, folder: Path, url: str, sandbox: str = "off", **rest: Any) -> None:
         self.folder = folder / "project"
         self.folder.mkdir(exist_ok=True)
         environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "ANTHROPIC_API_KEY": "sk-test"}
@@ -41,7 +41,7 @@ class Desk(FrontEnd):
             environ={**environ, "ANTHROPIC_BASE_URL": url},
             interactive=True,
             permission_mode=PermissionMode.BYPASS,
-            settings='{"sandbox": {"mode": "off"}}',
+            sandbox=sandbox,
             **rest,
         )
         self.engine = build_engine(self._options)
@@ -50,9 +50,12 @@ class Desk(FrontEnd):
         self.prefilled = ""
         self.shown: list[Event] = []
         """Events of work that commands ran."""
-        self.interrupts = False
+        self.stops_at: type[Event] | tuple[()] = ()
+        """The kind of event at which that work is interrupted."""
         self.answers: list[str] = []
         """To questions about lines that both changed: keep or replace."""
+        self.permission: Answer | None = None
+        """The answer to all other questions; None: they are closed."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,8 +85,8 @@ class Desk(FrontEnd):
                 if isinstance(event, PermissionRequested):
                     chosen = {"choice": self.answers.pop(0)} if self.answers else None
                     answer = Answer("deny") if chosen is None else Answer("allow", updated_input=chosen)
-                    self.engine.answer(event.request_id, answer)
-                if self.interrupts:
+                    self.engine.answer(event.request_id, self.permission or answer)
+                if isinstance(event, self.stops_at):
                     self.engine.abort()
 
     async def prompt(self, text: str) -> str:
@@ -92,7 +95,7 @@ class Desk(FrontEnd):
     async def command(self, line: str, *picks: str) -> str:
         name, _blank, arguments = line.partition(" ")
         self.picks = list(picks)
-        if name not in ("tree", "rewind"):
+        if name not in ("tree", "rewind", "what-if"):
             return result_of(await collect(run_command(self.engine, name, arguments))).text
         command = find(name)
         assert command is not None
@@ -239,7 +242,7 @@ async def test_without_a_summary_the_switch_is_made_all_the_same(tmp_path: Path)
         assert "There is no summary: " in said
         assert await texts_sent(desk.engine) == ["First"]
         await desk.command("tree 2", "after")
-        desk.interrupts = True
+        desk.stops_at = NoticeRaised
         said = await desk.command("tree 2", "edit+summary")
         assert said.endswith("There is no summary: it was stopped.")
         assert await texts_sent(desk.engine) == ["First"]

@@ -246,6 +246,10 @@ class Agents:
         if (one := self._background.get(agent_id)) is not None:
             one.run.is_reported = True
 
+    def new_id(self, name: str) -> str:
+        """As `AgentGroup.new_id`."""
+        return self._group.new_id(name)
+
     # --------------------------------------------------------------------------------------------------------- starting
 
     def problem(self, task: AgentTask) -> str | None:
@@ -294,7 +298,7 @@ class Agents:
         return await self._run_foreground(run, signal, emit)
 
     def _open_worktree(self, setup: AgentSetup) -> AgentWorktree:
-        if setup.open_worktree is None:
+        if setup.open_worktree is None or self._session.tool_context.launcher.copies:
             raise AgentError("There are no git worktrees here.")
         return setup.open_worktree(self._session.main)
 

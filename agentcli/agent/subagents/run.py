@@ -13,7 +13,7 @@ from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
-from agentcli.core.messages import Origin
+from agentcli.core.messages import Message, Origin
 from agentcli.core.text.format import counted, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output
@@ -37,6 +37,8 @@ class AgentRun:
     parent: str = ""
     """Id of the agent that started it; "" for the main conversation."""
     worktree: AgentWorktree | None = None
+    prompt: Message | None = None
+    """The prompt of the user that it answers again; None: that of its task."""
     kept: str = ""
     """Path of its worktree, if that has changes and was kept."""
     status: str = "running"
@@ -65,7 +67,7 @@ class AgentRun:
     """Its open questions to the user, and those of `inner`."""
     session_id: str = ""
     model: str = ""
-    _result: ev.Result | None = None
+    result: ev.Result | None = None
     _titles: dict[str, str] = field(default_factory=dict)
     _outcome: str = ""
     """The next value of `status`."""
@@ -83,7 +85,7 @@ class AgentRun:
         finally:
             unhook()
             self.engine = None
-            waited = self._result.waited_ms / 1000 if self._result is not None else 0.0
+            waited = self.result.waited_ms / 1000 if self.result is not None else 0.0
             self.seconds = self.clock.monotonic() - self.began - waited
             if not self._outcome:
                 self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._report_found()}"
@@ -117,7 +119,12 @@ class AgentRun:
             self.engine.abort()
 
     async def _follow(self, engine: ChildEngine, signal: AbortSignal, emit: EmitEvent) -> None:
-        async with aclosing(engine.submit(self.task.prompt, mentions="")) as events:
+        again = self.prompt
+        if again is None:
+            work = engine.submit(self.task.prompt, mentions="")
+        else:
+            work = engine.submit(again.content, again.typed)
+        async with aclosing(work) as events:
             async for event in events:
                 if signal.reason is not None:
                     # The abort may have come before the submission existed.
@@ -153,7 +160,7 @@ class AgentRun:
             if event.message.text.strip():
                 self.said.append(event.message.text.strip())
         elif isinstance(event, ev.Result):
-            self._result = event
+            self.result = event
 
     def _finish_call(self, event: ev.ToolFinished) -> None:
         title = self._titles.pop(event.tool_use_id, event.name)
@@ -162,7 +169,7 @@ class AgentRun:
             del self.calls[:-MAX_CALLS]
 
     def _conclude(self, signal: AbortSignal) -> None:
-        result = self._result
+        result = self.result
         assert result is not None
         if not result.is_error:
             self._outcome = "completed"

@@ -16,7 +16,10 @@ from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.registry import Registry, builtin_traits
 
 if TYPE_CHECKING:
+    from agentcli.agent.ports import Prompt
     from agentcli.agent.session import Session
+    from agentcli.core.messages import Message
+    from agentcli.providers.base import Effort
 
 MAX_DEPTH = 2
 """Maximum nesting level: agents may start agents, which may not start any."""
@@ -181,7 +184,7 @@ class ChildEngine(Protocol):
     def session_id(self) -> str: ...
     @property
     def model(self) -> str: ...
-    def submit(self, prompt: str, typed: str = "", mentions: str | None = None) -> AsyncGenerator[Event, None]: ...
+    def submit(self, prompt: Prompt, typed: str = "", mentions: str | None = None) -> AsyncGenerator[Event, None]: ...
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None: ...
     async def aclose(self) -> None: ...
 
@@ -209,6 +212,11 @@ class AgentOrder:
     """The model that the call requested; "" for the agent's own."""
     worktree: AgentWorktree | None = None
     """Its working tree; None: that of its parent."""
+    log: tuple[Message, ...] | None = None
+    """The conversation with which it begins, for a what-if: nothing of it is saved, because its events are in the
+    session of its parent. None: by its `spec`."""
+    effort: Effort | None = None
+    """For a what-if."""
 
 
 @frozen

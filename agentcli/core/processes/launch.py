@@ -6,9 +6,10 @@ Nothing here starts a process or knows a sandbox: tools start what a `Launcher` 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentcli.core.files.access import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import ORDINARY, Grant
 
@@ -63,6 +64,8 @@ class Launcher:
     def __init__(self, level: str = "off") -> None:
         self.level = level
         """Short state for a badge: `bubblewrap, network on`, `off`. Always shown."""
+        self.copies: Mapping[Path, Path] = {}
+        """By folder, the copy that tools use in its place."""
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -94,11 +97,11 @@ class Launcher:
 
     def outside(self, path: str) -> str:
         """Map a path in commands to the path for other tools: `/tmp/x` may be elsewhere."""
-        return path
+        return _moved(path, self.copies.items())
 
     def inside(self, path: str) -> str:
         """Map a path of other tools to the path in commands; the reverse of `outside`."""
-        return path
+        return _moved(path, ((copy, folder) for folder, copy in self.copies.items()))
 
     def close(self) -> None:
         """Delete its files. Nothing that it started may still run. May take seconds, so not on the event loop."""
@@ -109,3 +112,11 @@ class Launcher:
     def take_notice(self) -> str | None:
         """A late finding after a command's `Launch.close`, for the user; None: no more."""
         return None
+
+
+def _moved(path: str, folders: Iterable[tuple[Path, Path]]) -> str:
+    """The path in the second folder of the first pair that contains it."""
+    for folder, other in folders:
+        if is_below(path, (str(folder),)):
+            return f"{other}{path.removeprefix(str(folder))}"
+    return path

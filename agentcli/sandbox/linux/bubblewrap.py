@@ -55,6 +55,7 @@ class BubblewrapLauncher(Launcher):
         """`temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by
         default a folder that is deleted with the session."""
         super().__init__(f"{self.name}, {rules.level}")
+        self.copies = rules.copies
         self.rules = rules
         self.ability = ability
         self._temp_root = temp_root
@@ -269,6 +270,8 @@ class BubblewrapLauncher(Launcher):
         return self._session_files().temp
 
     def outside(self, path: str) -> str:
+        if (moved := super().outside(path)) != path:
+            return moved
         if not path.startswith(session_folder.SYSTEM_TEMP):
             return path
         try:
@@ -289,6 +292,7 @@ class BubblewrapLauncher(Launcher):
             yield from session_folder.neighbours(self.rules.working_dirs, path)
 
     def inside(self, path: str) -> str:
+        path = super().inside(path)
         return path if self._files is None else session_folder.inside(path, self._files.temp)
 
     def permit(self, path: str) -> None:

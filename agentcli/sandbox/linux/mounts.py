@@ -96,13 +96,13 @@ class Mounts:
                 made += _bind(folder, writable=False)
         caches = self.caches.mounts()
         made += ["--ro-bind" if word == "--bind" else word for word in caches] if self.reads_only else caches
+        if self.rules.copies:
+            return [*made, *self._copies()]
         if self.reads_only:
             # Read-only already, unless they are in a hidden folder.
             for folder in self.rules.working_dirs:
                 made += _bind(folder, writable=False)
             return made
-        if self.rules.copies:
-            return [*made, *self._copies()]
         for folder in _unmovable((*self.rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
@@ -113,7 +113,7 @@ class Mounts:
 
     def _copies(self) -> list[str]:
         made: list[str] = []
-        for folder in _unmovable(self._further_writable()):
+        for folder in () if self.reads_only else _unmovable(self._further_writable()):
             made += _bind(folder, writable=True)
         for folder, copy in sorted(self.rules.copies.items()):
             made += ["--bind", str(copy), str(folder)]
