@@ -166,14 +166,14 @@ def lines_of(text: str) -> list[str]:
 
 
 def _apply_edit(text: str, edit: Json) -> str:
-    from agentcli.tools.files.edit_apply import EditProblem, OtherChanges, apply
+    from agentcli.tools.files.edit_apply import EditProblem, Replacement, apply
 
     old, new = str(edit["old_string"]), str(edit["new_string"])
     if not old:
         if text:
             raise ValueError("old_string is empty, but the file is not")
         return new
-    applied = apply(text, OtherChanges(old, new, bool(edit.get("replace_all"))), "the file")
+    applied = apply(text, Replacement(old, new, bool(edit.get("replace_all"))), "the file")
     if isinstance(applied, EditProblem):
         raise ValueError(f"the text to replace is not there as it was ({applied.summary})")
     return applied.text
