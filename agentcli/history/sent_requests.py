@@ -188,6 +188,32 @@ def _prove(
     return SentRequest(request, front, tuple(doubts))
 
 
+class MessageDigests:
+    """The digests of the messages of requests, while the records of a session are read in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = RecordReader(LoadedSession(path, path.stem), NoHistory())
+        self._digests = RequestDigests()
+        self._view = ContextView()
+        self._basis: object = None
+        """What the view was made from. As long as it is the same, only new messages are encoded."""
+
+    def take(self, record: Json) -> None:
+        self._reader.take(record)
+
+    def digest(self) -> str:
+        """That of a request after the records so far; "" if they cannot be sent."""
+        session = self._reader.session
+        basis = [*session.redactions], [*session.edits], {**session.user_contexts}
+        if basis != self._basis:
+            self._view, self._basis = _view_of(session), basis
+        try:
+            messages = self._view.wire(tuple(session.messages))
+        except AssertionError:
+            return ""
+        return self._digests.digest(Request("", messages.to_tuple(), max_tokens=0)).partition("-")[2]
+
+
 # ------------------------------------------------------------------------------------------------------------ display
 
 

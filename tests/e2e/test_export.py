@@ -47,6 +47,9 @@ async def test_a_session_is_exported_in_every_format_and_no_file_is_overwritten(
     assert "```diff\n@@ -0,0 +1,1 @@\n+a = 1\n```" in (program.work / "talk.md").read_text()
     with zipfile.ZipFile(program.work / "talk.zip") as archive:
         assert archive.namelist() == ["session.jsonl", "about.json"]
+    replayed = await program.run("replay", "talk.zip", "--verify")
+    assert replayed.code == 0, replayed.out
+    assert "Requests: 2 of 2 identical" in replayed.out, "also those that had a secret"
 
     again = await program.run("sessions", "export", "use", "-o", "talk.md")
     assert (again.code, again.out) == (1, "")

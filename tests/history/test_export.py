@@ -27,6 +27,7 @@ from agentcli.history.export.files import (
 from agentcli.history.export.page import MAX_OUTPUT
 from agentcli.history.export.page_theme import choose_themes, theme_css
 from agentcli.history.export.redaction import Redactor
+from agentcli.history.sent_requests import Texts, open_step
 from agentcli.session.base import Rewind
 from agentcli.session.load import load_session, read_records
 from agentcli.session.timeline import read_timeline
@@ -175,6 +176,21 @@ async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp
         "places": ["prompt 1", "the output of call 1 `Look cat .env`", "the answer to prompt 2"],
     }
     assert export_bundle(path, context(tmp_path)).data == made.data
+
+
+async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_were(tmp_path: Path) -> None:
+    await record_with_secrets(tmp_path)
+    path = session_file(tmp_path)
+    records = list(read_records(path))
+    wrong = next(record for record in records if record.get("event", {}).get("request"))
+    wrong["event"]["request"] = "0123456789abcdef-0123456789abcdef"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    archive = zipfile.ZipFile(io.BytesIO(export_bundle(path, context(tmp_path)).data))
+    copy = tmp_path / "session.jsonl"
+    copy.write_bytes(archive.read("session.jsonl"))
+    steps = list(read_timeline(copy).requests())
+    doubts = [open_step(read_timeline(copy), step, Texts()).sent.doubts for step in steps]
+    assert ["the messages differ from what was sent" in each for each in doubts] == [True, False, False]
 
 
 @pytest.mark.parametrize(

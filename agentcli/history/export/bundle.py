@@ -14,13 +14,14 @@ import io
 import json
 import platform
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentcli import __version__
 from agentcli.core.messages import Json
 from agentcli.history.export.document import read_document
 from agentcli.history.export.redaction import Redactor, redact_document
+from agentcli.history.sent_requests import MessageDigests
 from agentcli.session.base import encode_line
 from agentcli.session.load import read_records
 
@@ -30,13 +31,12 @@ FORMAT, VERSION = "agentcli bundle", 1
 
 def make_bundle(path: Path, redactor: Redactor, settings: Sequence[str], *, keeps_secrets: bool = False) -> bytes:
     """Blocking. Raises `AgentError` and `OSError`."""
-    document = read_document(path, every_branch=True, thinking=True)
     if not keeps_secrets:
-        redactor.search(document)
         for record in read_records(path):
             redactor.search(record)
-    redact_document(document, redactor)  # It knows the places.
-    lines = b"".join(encode_line(redactor.replace(record)) for record in read_records(path))
+    # Not in the bundle, but it knows the places of what is replaced.
+    redact_document(read_document(path, every_branch=True, thinking=True), redactor)
+    lines = list(_replace_lines(path, redactor))
     about: Json = {
         "format": FORMAT,
         "version": VERSION,
@@ -50,7 +50,27 @@ def make_bundle(path: Path, redactor: Redactor, settings: Sequence[str], *, keep
     }
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in ((SESSION_NAME, lines), (ABOUT_NAME, json.dumps(about, indent=2).encode())):
+        for name, content in ((SESSION_NAME, b"".join(lines)), (ABOUT_NAME, json.dumps(about, indent=2).encode())):
             # Without the time of day, so that the same session makes the same file.
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return data.getvalue()
+
+
+def _replace_lines(path: Path, redactor: Redactor) -> Iterator[bytes]:
+    """The lines without secrets. A replay makes each request from them, and compares its digest with the recorded one:
+    a digest that fits the original messages is replaced by that of the new ones."""
+    before, after = MessageDigests(path), MessageDigests(path)
+    for record in read_records(path):
+        redacted = redactor.replace(record)
+        front, _dash, messages = str(_request_in(record).get("request", "")).partition("-")
+        if messages and messages == before.digest():
+            _request_in(redacted)["request"] = f"{front}-{after.digest()}"
+        before.take(record)
+        after.take(redacted)
+        yield encode_line(redacted)
+
+
+def _request_in(record: Json) -> Json:
+    """The part of a record that has the digest of a request, if it has one."""
+    event = record.get("event")
+    return event if isinstance(event, dict) else record
