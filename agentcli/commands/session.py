@@ -113,8 +113,6 @@ async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | 
     found, problem = await asyncio.to_thread(_list_choices, index, options.cwd, words)
     if problem:
         front_end.hint(problem)
-    if not found and problem:
-        return None
     if not found:
         hint = "No session of this folder has these words." if words else "There is no earlier session in this folder."
         raise UsageError(hint)
@@ -124,7 +122,7 @@ async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | 
 
 
 def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> tuple[list[SessionChoice], str]:
-    """The second value says why not everything was searched; "" if it was."""
+    """The second value says why the index was not used; "" if it was. Raises `UsageError`."""
     from agentcli.session.search_index import NotNeeded, Pace, search_sessions
 
     if not words:
@@ -134,7 +132,8 @@ def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> tuple[li
     try:
         hits, problem = search_sessions(index, words.split(), cwd, MAX_LISTED, pace)
     except NotNeeded:
-        return [], "Not all sessions are in the index yet. Repeat the search, or use agentcli sessions search."
+        how = "Repeat the search, or use agentcli sessions search."
+        raise UsageError(f"Not all sessions are in the index yet. {how}") from None
     return [SessionChoice(hit.session, hit) for hit in hits], problem
 
 

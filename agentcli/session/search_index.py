@@ -14,11 +14,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 from agentcli.core.errors import AgentError
 from agentcli.core.files.access import real_path
@@ -36,7 +37,6 @@ Pause = Callable[[], object]
 Progress = Callable[[int, int], object]
 """Called with the number of files that are done, and of all."""
 
-VERSION = 2
 BUSY_SECONDS = 10.0
 SLICE_SECONDS = 0.002
 MAX_PIECE = 16_000
@@ -53,6 +53,8 @@ CREATE INDEX prompts_of_file ON prompts (file, number);
 CREATE VIRTUAL TABLE texts USING fts5 (prompt, answer, call, prefix = '2 3',
     tokenize = 'unicode61 remove_diacritics 2');
 """
+VERSION = crc32(f"1 {_SCHEMA} {[spec.name for spec in fields(SessionInfo)]}".encode()) & 0x7FFF_FFFF
+"""Changes with what is stored. Change the number in it if the same is stored with another meaning."""
 
 
 class IndexUnavailable(AgentError):

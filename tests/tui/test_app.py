@@ -381,9 +381,8 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one_which_is_contin
     Desk(tmp_path, "An answer.").play(script)
 
 
-def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_although_its_beginning_is_read_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def read_earlier_late(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A resumed session shows only its last prompt until this event is set."""
     may_finish, make_items = threading.Event(), resume.earlier_items
 
     def made_late(*arguments: Any) -> list[Item]:
@@ -392,6 +391,13 @@ def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_althoug
 
     monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
     monkeypatch.setattr(resume, "earlier_items", made_late)
+    return may_finish
+
+
+def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_although_its_beginning_is_read_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_finish = read_earlier_late(monkeypatch)
 
     async def resume_with_its_end(pilot: Pilot[int], app: AgentApp) -> None:
         session = app.chat.session

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from agentcli.session.search_index import SessionIndex
 from agentcli.session.search_text import WordQuery
-from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
-from agentcli.tui.model import Item
-from tests.tui.test_app import Desk, idle, sends, shown, until
+from tests.tui.test_app import Desk, idle, read_earlier_late, sends, shown, until
 
 LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(30))
 ANSWERS = (f"{LONG}\n\nThe \x1b]0;owned\x07giraffe [bold]did it[/bold].", LONG, LONG)
@@ -80,14 +76,7 @@ def test_a_prompt_of_the_open_session_is_scrolled_to(tmp_path: Path) -> None:
 def test_a_prompt_that_is_read_late_is_scrolled_to_when_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_finish, make_items = threading.Event(), resume.earlier_items
-
-    def made_late(*arguments: Any) -> list[Item]:
-        may_finish.wait(20)
-        return make_items(*arguments)
-
-    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
-    monkeypatch.setattr(resume, "earlier_items", made_late)
+    may_finish = read_earlier_late(monkeypatch)
 
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await clear(pilot, app, await talk(pilot, app))

@@ -93,8 +93,10 @@ class SessionPicker(Picker[SessionChoice]):
 
         try:
             is_more = True
-            while is_more and self.is_open:
+            while is_more:
                 is_more, entries = await asyncio.to_thread(read)
+                if not self.is_open:
+                    return
                 self.empty = "There are no sessions here yet."
                 self._set_entries(entries)
                 seconds = _BATCH
@@ -119,16 +121,17 @@ class SessionPicker(Picker[SessionChoice]):
     def search(self, entries: Sequence[RowEntry[SessionChoice]], query: str) -> list[FoundEntry[SessionChoice]]:
         """Some names with all words of the query, then texts, then the other names, also those that match loosely."""
         words, found = query.casefold().split(), find(entries, query)
-        if not words:
+        if not words or self._hits_for != query.strip():
             return found
-        hits = self._hits if self._hits_for == query.strip() else []
-        named = [all(word in one.entry.folded_label for word in words) for one in found] if hits else []
-        exact = [one for one, is_named in zip(found, named, strict=False) if is_named]
-        others = [one for one, is_named in zip(found, named, strict=False) if not is_named]
+        exact: list[FoundEntry[SessionChoice]] = []
+        others: list[FoundEntry[SessionChoice]] = []
+        for one in found:
+            is_exact = all(word in one.entry.folded_label for word in words)
+            (exact if is_exact else others).append(one)
         # The name of a session is often its first prompt.
         shown = {one.entry.row.value.session.path for one in exact}
-        texts = [one for one in hits if not (_is_first_prompt(one) and one.entry.row.value.session.path in shown)]
-        return [*exact[:MAX_NAMES], *texts, *exact[MAX_NAMES:], *others] if hits else found
+        texts = [one for one in self._hits if not (_is_first_prompt(one) and one.entry.row.value.session.path in shown)]
+        return [*exact[:MAX_NAMES], *texts, *exact[MAX_NAMES:], *others]
 
     @property
     def _chosen(self) -> SessionChoice | None:
