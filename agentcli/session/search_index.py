@@ -244,9 +244,12 @@ class SessionIndex:
             rows = self._run(lambda db: db.execute("SELECT path, size, changed, info FROM files").fetchall())
         except IndexUnavailable:
             rows = []
-        known = {path: (size, changed, info) for path, size, changed, info in rows}
+        known, folder = (
+            {path: (size, changed, info) for path, size, changed, info in rows},
+            sessions_dir(self._state_dir),
+        )
         for path in sorted(files, key=lambda path: (files[path][1], path), reverse=True):
-            whole_path = sessions_dir(self._state_dir) / path
+            whole_path = folder / path
             *state, facts = known.get(path, (0, 0, ""))
             is_known = tuple(state) == files[path] and facts != "null"
             info = _decode_info(whole_path, facts) if is_known else describe_session(whole_path)
