@@ -16,6 +16,9 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import show_name
 
+_SLOW = 30 << 20
+"""Bytes from which an export takes more than ten seconds."""
+
 
 def export(
     session: SessionArgument,
@@ -58,6 +61,8 @@ def export(
     if chosen == "bundle" and output == "-" and sys.stdout.isatty():
         raise UsageError("A bundle is binary: name a file with -o.")
     info = find_session(session)
+    if info.size > _SLOW:
+        echo(f"Reading {byte_size(info.size)}, which takes a while. Ctrl+C stops.", err=True)
     settings = settings_for(Options(cwd=Path.cwd()))
     names = [row.key for row in settings.describe() if row.source != "default"]
     context = ExportContext(os.environ, names, settings.get("theme") or "auto", theme, keep_secrets)
