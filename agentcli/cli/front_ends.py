@@ -17,6 +17,7 @@ from agentcli.plain.front_end_choice import is_dumb_terminal, may_choose_plain
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.settings import Settings
+    from agentcli.history.replay.playback import Frame
     from agentcli.tui.terminal.instant import Instant
 
 
@@ -69,6 +70,15 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
         early,
     )
     return _become_demo(early) if code == DEMO_WANTED else code
+
+
+def play_session(frames: Sequence[Frame], speed: float) -> int:
+    """Play a recorded session in the app."""
+    from agentcli.tui.start import run_replay
+
+    _keep_tracebacks_in_files(os.environ)
+    with terminal_restored(None):
+        return run_replay(frames, speed, _current_folder(), os.environ)
 
 
 def _options(parsed: Parsed, cwd: Path) -> Options:

@@ -41,21 +41,20 @@ def replay(
     appended: Annotated[
         str | None, typer.Option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt.")
     ] = None,
+    speed: Annotated[float, typer.Option("--speed", metavar="N", help="Play N times as fast.", min=0.1)] = 1.0,
     as_json: AsJson = False,
 ) -> int:
-    """Replay a recorded session offline: no model is called, no tool runs, no file changes. --verify runs the loop on
+    """Play a recorded session in the app, offline: no model is called, no tool runs. --verify runs the loop on
     what was recorded and compares what it does now; exit code 1 at a difference. --with, --model, --effort and
     --append-system-prompt show the first request that would be another one.
 
+    agentcli replay parser                              play it as it happened
+    agentcli replay parser --speed 4                    four times as fast; + and - change it
     agentcli replay parser --verify                     check that the loop still does the same
     agentcli replay parser --with AGENTS.md=new.md      show what other instructions change
     """
     settings = {"model": model, "effort": effort, "appendSystemPrompt": appended}
     chosen = {name: value for name, value in settings.items() if value is not None}
-    if not verify and not chosen and not instructions:
-        raise UsageError(
-            "Add --verify, or a change to try: --with NAME=FILE, --model, --effort, --append-system-prompt."
-        )
     if verify and (chosen or instructions):
         raise UsageError("--verify uses what was recorded. Leave out the changes, or leave out --verify.")
     from agentcli.history.replay.verify import read_session
@@ -64,6 +63,11 @@ def replay(
         records = read_session(path)
     if verify:
         return asyncio.run(_verify(records, as_json))
+    if not chosen and not instructions:
+        from agentcli.cli.front_ends import play_session
+        from agentcli.history.replay.playback import read_frames
+
+        return play_session(read_frames(records), speed)
     return asyncio.run(_compare(records, _read_changes(records, chosen, instructions or []), as_json))
 
 

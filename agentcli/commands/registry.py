@@ -250,6 +250,7 @@ COMMANDS: tuple[Command, ...] = (
             *engine.session.catalog.get(engine.model).efforts,
         ),
     ),
+    Command("replay", "Show how to replay this session or verify it", concurrent=True),
     Command("branch", "Name the branch that continues here", "[name]", module="tree"),
     Command("clear", "Start a new session with an empty context", module="session", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", module="session", aliases=("quit",), local=ALWAYS),

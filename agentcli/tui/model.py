@@ -222,6 +222,8 @@ class Activity:
     """Monotonic time at which a wait ends; 0 without a countdown."""
     agents: int = 0
     """Number of running sub-agents, including background ones, which may run while everything else is idle."""
+    can_stop: bool = True
+    """Whether Esc stops it."""
 
 
 @frozen(kw_only=True)

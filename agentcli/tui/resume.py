@@ -197,7 +197,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     if len(found) != 1:
         return []
     try:
-        items = replay(load_end_of_history(found[0].path), _title, "end-")
+        items = replay(load_end_of_history(found[0].path), title_of_call, "end-")
     except OSError:
         return []
     if _answers(items):
@@ -210,7 +210,9 @@ def last_lines_of(session: SessionInfo) -> list[str]:
     from agentcli.session.load import load_end_of_history, load_session
 
     # The last answer alone may be longer than the part of the file that is read first.
-    items = replay(load_end_of_history(session.path), _title) or replay(load_session(session.path).history, _title)
+    items = replay(load_end_of_history(session.path), title_of_call) or replay(
+        load_session(session.path).history, title_of_call
+    )
     lines: list[str] = []
     for item in items:
         if isinstance(item, PromptItem):
@@ -221,7 +223,8 @@ def last_lines_of(session: SessionInfo) -> list[str]:
     return [*lines[:1], *lines[1:-1][-PREVIEW_LINES:]]
 
 
-def _title(name: str, input: Json) -> str:
+def title_of_call(name: str, input: Json) -> str:
+    """A title for a call without its tool."""
     return f"{name} {next((value for value in input.values() if isinstance(value, str)), '')}".strip()
 
 

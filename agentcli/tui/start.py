@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,9 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.demo.tour import Tour
+    from agentcli.history.replay.playback import Frame
+    from agentcli.tui.startup.preferences import Preferences
+    from agentcli.tui.terminal.driver import AgentDriver
     from agentcli.tui.terminal.instant import Instant
 
 FRAMES_A_SECOND = "240"
@@ -50,7 +53,41 @@ class Start:
 
 def run(start: Start, early: Instant | None = None) -> int:
     """Run the app and return its exit code. Raises the error that ended it, after the terminal is restored."""
-    _check_terminal(start.environ)
+    preferences, driver = _set_up(start.cwd, start.environ, early, start.settings, start.theme)
+    from agentcli.tui.app import AgentApp
+
+    app = AgentApp(start, preferences, driver_class=driver)
+    code = app.run(mouse=preferences.mouse)
+    if app.failure is not None:
+        raise app.failure
+    if app.farewell:
+        # The terminal may be gone.
+        with contextlib.suppress(OSError):
+            _print(app.farewell)
+    return app.return_code or 0 if code is None else code
+
+
+def run_replay(frames: Sequence[Frame], speed: float, cwd: Path, environ: Mapping[str, str]) -> int:
+    """Play a recorded session; returns the exit code. Raises as `run` does."""
+    preferences, driver = _set_up(cwd, environ)
+    from agentcli.tui.replay import ReplayApp
+
+    app = ReplayApp(frames, speed, preferences, driver_class=driver)
+    code = app.run(mouse=preferences.mouse)
+    if app.failure is not None:
+        raise app.failure
+    return code or 0
+
+
+def _set_up(
+    cwd: Path,
+    environ: Mapping[str, str],
+    early: Instant | None = None,
+    settings: str | None = None,
+    theme: str | None = None,
+) -> tuple[Preferences, type[AgentDriver]]:
+    """Set up what Textual reads at import, and the driver. Raises `UsageError` without a usable terminal."""
+    _check_terminal(environ)
     if os.environ.get("NO_COLOR") == "":
         # By its specification an empty variable has no effect; Textual only checks whether it is set.
         os.environ.pop("NO_COLOR")
@@ -61,21 +98,11 @@ def run(start: Start, early: Instant | None = None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     from agentcli.tui.startup.preferences import load_preferences
 
-    preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
+    preferences = load_preferences(cwd, environ, settings, theme)
     from agentcli.core.processes.exit_cleanup import kill_descendants
-    from agentcli.tui.app import AgentApp
     from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 
-    driver = AgentDriver.preload(Preloaded(early, kill_descendants, preferences.repaint == "whole"))
-    app = AgentApp(start, preferences, driver_class=driver)
-    code = app.run(mouse=preferences.mouse)
-    if app.failure is not None:
-        raise app.failure
-    if app.farewell:
-        # The terminal may be gone.
-        with contextlib.suppress(OSError):
-            _print(app.farewell)
-    return app.return_code or 0 if code is None else code
+    return preferences, AgentDriver.preload(Preloaded(early, kill_descendants, preferences.repaint == "whole"))
 
 
 def _print(text: str) -> None:

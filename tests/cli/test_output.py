@@ -70,6 +70,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "bisect": [["false"], ["hostile", "false", "--json"], [HOSTILE, HOSTILE], ["false", "--from", HOSTILE]],
     "blame": [[HOSTILE], [f"x:{HOSTILE}"], [f"{HOSTILE}:3", "--json"], [LONE_BYTE]],
     "replay": [
+        ["hostile"],
         ["hostile", "--verify"],
         [HOSTILE, "--verify"],
         [f"{HOSTILE}.jsonl", "--verify"],

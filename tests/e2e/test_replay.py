@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.program import Program
 from tests.support.scripts import call, fails, reply, think
 from tests.support.server import LoopbackServer
+from tests.support.terminal import TerminalProgram
 
 pytestmark = pytest.mark.anyio
 
@@ -73,3 +74,22 @@ async def test_other_instructions_are_tried_on_a_session(program: Program) -> No
     assert (same.code, same.out) == (0, "No request differs: 5 requests compared.\n")
     wrong = await program.run("replay", "Shout", "--with", "CLAUDE.md=new.md")
     assert (wrong.code, "no instruction file CLAUDE.md" in wrong.err) == (2, True)
+
+
+async def test_a_session_plays_in_the_app_and_the_terminal_is_as_before(program: Program) -> None:
+    path = await record_session(program)
+    before = path.read_bytes()
+    arguments = ("replay", "Shout", "--speed", "50")
+    async with TerminalProgram(program.work.parent, *arguments, url="http://127.0.0.1:9") as app:
+        await app.wait_for("It stays.")
+        await app.wait_for("at the end")
+        assert "Delete it" in app.text
+        await app.press("p")
+        await app.wait_for("Prompts of this session")
+        await app.press("escape")
+        await app.wait_for("at the end")
+        await app.press("escape")
+        assert await app.end() == 0
+    assert path.read_bytes() == before
+    refused = await program.run("replay", "Shout")
+    assert (refused.code, "needs a terminal" in refused.err) == (2, True)

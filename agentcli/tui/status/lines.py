@@ -336,7 +336,7 @@ def _details(activity: Activity, now: float, palette: Palette) -> list[tuple[int
         details.append((2, (counted(activity.agents, "agent"), palette.muted)))
     if activity.tokens_out > 0:
         details.append((3, (f"↓ {token_count(activity.tokens_out)} tokens", palette.muted)))
-    if activity.phase not in ("waiting", "interrupting"):
+    if activity.can_stop and activity.phase not in ("waiting", "interrupting"):
         details.append((1, ("Esc stops", palette.faint)))
     return details
 
