@@ -134,3 +134,10 @@ def test_a_settings_file_that_is_swapped_after_the_check_is_not_obeyed(
     obeyed = Environment(options).settings
     assert obeyed.texts("permissions.allow") == ()
     assert obeyed.texts("permissions.deny") == ("Read(x)",), "what forbids holds without trust"
+
+
+async def test_the_search_index_is_as_closed_to_commands_as_the_sessions_in_it(work: Path) -> None:
+    home = Path(os.environ["HOME"])
+    async with program([]) as engine:
+        own = engine.permissions.policy.own_folders
+    assert {str(home / ".local/state/agentcli"), str(home / ".cache/agentcli/sessions")} <= set(own)
