@@ -118,7 +118,7 @@ class _TextReader:
             return
         try:
             take(record, position)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             return  # The loader counts lines of an invalid form.
 
     @property
