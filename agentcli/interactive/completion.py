@@ -88,7 +88,7 @@ class Candidate:
     label: str
     """Listed text. Untrusted: front ends spell out its hidden characters."""
     insert: str
-    """OtherChanges for the target."""
+    """Replacement for the target."""
     detail: str = ""
     hint: str = ""
     """Text after the label, e.g. the arguments of a command."""
