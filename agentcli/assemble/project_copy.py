@@ -11,7 +11,7 @@ from agentcli.agent.subagents.shared import AgentPermissions
 from agentcli.core.files.access import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need
+from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.call_review import CallReview
 from agentcli.permissions.policy import Policy
@@ -40,18 +40,29 @@ class ProjectCopy:
 
 
 class CopyPermissions(AgentPermissions):
+    """A mode that the agent enters is its own: a plan that is approved there is not the session's."""
+
     def __init__(self, session: LivePermissions, launcher: Launcher, folders: tuple[Path, ...]) -> None:
         super().__init__(session)
         self._launcher, self._folders = launcher, folders
         self._temp = launcher.temp_folder
+        self._own_mode: PermissionMode | None = None
 
     @property
     def policy(self) -> Policy:
         shared = super().policy
         values = {spec.name: getattr(shared, spec.name) for spec in fields(Policy)}
+        values["mode"] = self._own_mode or shared.mode
         if self._temp is not None:
             values |= {"temp": self._temp, "scratch": (self._temp,)}
         return CopyPolicy(**values, launcher=self._launcher, folders=self._folders)
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        self._own_mode = mode
+
+    def leave_plan(self) -> None:
+        if self.mode is PermissionMode.PLAN:
+            self._own_mode = self.before_plan
 
 
 @frozen

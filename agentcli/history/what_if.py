@@ -7,13 +7,13 @@ written until the user takes its result.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentcli.agent.costs.cache_watch import Front
 from agentcli.agent.costs.costs import model_usage
@@ -187,7 +187,9 @@ class WhatIf:
         run = AgentRun(agent_id, WHAT_IF, task, session.clock, engine, prompt=prompt)
 
         async def take(event: ev.Event) -> None:
-            if event.agent == agent_id and event.policy.recorded in ("shown", "state"):
+            is_recorded = event.agent == agent_id and event.policy.recorded in ("shown", "state")
+            # A mode that it entered is not that of the branch.
+            if is_recorded and not isinstance(event, ev.ModeChanged):
                 self._events.append(event)
             await emit(event)
 
@@ -234,14 +236,11 @@ class WhatIf:
 
     def _move_paths(self, copies: Copies) -> None:
         """Make the agent's events those of the session: without its id, and with the names of the originals."""
-        moved: list[ev.Event] = []
-        for event in self._events:
-            text = json.dumps(event_to_dict(replace(event, agent="")), default=str)
-            for folder, copy in copies.outer.items():
-                text = text.replace(json.dumps(str(copy))[1:-1], json.dumps(str(folder))[1:-1])
-            moved.append(event_from_dict(json.loads(text)))
-        self._events = moved
-        begun = (event.message for event in moved if isinstance(event, ev.MessageAppended))
+        names = {str(copy): str(folder) for folder, copy in copies.outer.items()}
+        self._events = [
+            event_from_dict(_rename(event_to_dict(replace(event, agent="")), names)) for event in self._events
+        ]
+        begun = (event.message for event in self._events if isinstance(event, ev.MessageAppended))
         self.prompt_id = next(message.id for message in begun if message.origin is Origin.PROMPT)
 
     async def keep(self) -> str:
@@ -269,6 +268,20 @@ class WhatIf:
     @property
     def replacement(self) -> OtherChanges:
         return OtherChanges(self.prompt_id, self._trees)
+
+
+def _rename(value: Any, names: Mapping[str, str]) -> Any:
+    """JSON with other names of folders. Thinking is signed, so it stays."""
+    match value:
+        case str():
+            for name, other in names.items():
+                value = value.replace(name, other)
+            return value
+        case dict() if value.get("type") not in ("thinking", "redacted_thinking"):
+            return {key: _rename(one, names) for key, one in value.items()}
+        case list() | tuple():
+            return [_rename(one, names) for one in value]
+    return value
 
 
 def _context_in(copies: Copies, context: ToolContext) -> ToolContext:

@@ -13,7 +13,7 @@ from agentcli.core.aio import AbortSignal, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import TYPED, Message, Origin
 from agentcli.core.text.format import counted, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output
@@ -123,7 +123,7 @@ class AgentRun:
         if again is None:
             work = engine.submit(self.task.prompt, mentions="")
         else:
-            work = engine.submit(again.content, again.typed)
+            work = engine.submit(again.content, again.typed, again.meta.get(TYPED))
         async with aclosing(work) as events:
             async for event in events:
                 if signal.reason is not None:
