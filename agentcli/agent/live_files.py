@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -23,6 +23,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.files.file_notices import FileNotices
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.permissions.policy import Policy
 from agentcli.tools.shell.environment import PassedVariables
 
@@ -50,6 +51,8 @@ class Reloaded:
     passed: PassedVariables
     environ: Mapping[str, str]
     """Environment of commands."""
+    recorded: Json = field(default_factory=dict)
+    """Settings that a replay needs, if one of them has changed."""
     changed: frozenset[str] = frozenset()
     """Names of the settings whose values have changed."""
     notices: tuple[ev.NoticeRaised, ...] = ()
@@ -180,6 +183,7 @@ class LiveFiles:
             session.use_hooks(fresh.hooks)
             await before.aclose()
         session.settings.tuning = fresh.tuning
+        session.recorded_settings = fresh.recorded or session.recorded_settings
         session.settings.bounds = replace(session.settings.bounds, max_turns=fresh.max_turns)
         session.tool_context = replace(session.tool_context, environ=fresh.environ, passed=fresh.passed)
         self._session.permissions.reload(fresh.policy)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.live_files import Inactive, Reloaded
 from agentcli.assemble.definitions import definition_places
-from agentcli.assemble.environment import Environment
+from agentcli.assemble.environment import Environment, settings_to_record
 from agentcli.assemble.hooks import UNTRUSTED, hook_rules, hooks_for, inactive_hooks
 from agentcli.assemble.mcp import change_notice, describe_unapproved, find_servers, server_tool_limits, servers_for
 from agentcli.assemble.model import ModelBuilder
@@ -109,6 +109,7 @@ class SessionConfiguration:
             max_turns=env.settings.integer("maxTurns"),
             passed=passed,
             environ=environ,
+            recorded=recorded if (recorded := settings_to_record(env)) != settings_to_record(before) else {},
             changed=frozenset(changed),
             notices=tuple(notices),
         )

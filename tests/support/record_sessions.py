@@ -168,6 +168,20 @@ async def abort_in_tools(desk: Desk) -> None:
     await desk.prompts([reply(*calls), "Fine."], "Wait", "Stop that")
 
 
+async def abort_before_prompt(desk: Desk) -> None:
+    async def wait(_data: Json) -> Json:
+        engine.abort()
+        await asyncio.Event().wait()
+        return {}
+
+    desk.options = {"hooks": (HookRule("UserPromptSubmit", "", wait),)}
+    engine = desk.open("Fine.")
+    async with engine:
+        await desk.run(engine, "Stop this")
+    desk.options = {}
+    await desk.prompts(["Fine."], "Go on")
+
+
 async def retry_and_fallback(desk: Desk) -> None:
     replies = [fails(500), "One.", *[fails(529)] * 3, "Two.", reply(say("Thr", 1), fault("drop")), "Three."]
     await desk.prompts(replies, "One", "Two", "Three", fallback_models=("claude-haiku-5-5",))
@@ -282,7 +296,15 @@ async def loop_guard(desk: Desk) -> None:
 SCENARIOS: Mapping[str, Callable[[Desk], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
-        *(plain_answers, parallel_tools, denied_call, declined_and_stopped, abort_in_stream, abort_in_tools),
+        *(
+            plain_answers,
+            parallel_tools,
+            denied_call,
+            declined_and_stopped,
+            abort_in_stream,
+            abort_in_tools,
+            abort_before_prompt,
+        ),
         *(retry_and_fallback, failed_request, broken_after_change, output_limit, empty_and_refused),
         *(manual_compaction, auto_compaction, queued_prompt, stop_hook, rewind, resumed, cut_off, sub_agent),
         *(todo_and_modes, loop_guard),

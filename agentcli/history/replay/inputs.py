@@ -284,6 +284,10 @@ class RecordedHooks(Hooks):
         return False
 
     async def before_prompt(self, text: str) -> HookVerdict:
+        if event_of(self._tape.peek(), "SubmissionInterrupted"):
+            # The user stopped it before the prompt was in the log.
+            self._tape.changed.set()
+            await asyncio.Event().wait()
         record = input_of(self._tape.peek(), "prompt-hook")
         return HookVerdict(stop=record.get("stop"))
 

@@ -126,18 +126,29 @@ class ProcessBuilder:
         recorded = next((one for one in self._records if is_settings(one)), {})
         self.settings: Json = {**recorded.get("settings", {}), **(changes.settings or {})}
         self.interactive = bool(recorded.get("interactive"))
-        given: Json = {name: recorded.get(name) for name in ("token_budget", "task_budget", "json_schema")}
+        self.schema: Json | None = recorded.get("json_schema")
+        self._env = self._environment(recorded, self.settings)
+
+    def _environment(self, recorded: Json, settings: Mapping[str, Any]) -> Environment:
+        """An environment with nothing but these settings."""
         options = Options(
             cwd=Path("/"),
             environ={},
             interactive=self.interactive,
-            settings=json.dumps(_nested(self.settings)),
+            settings=json.dumps(_nested(settings)),
             setting_sources=(),
+            token_budget=recorded.get("token_budget"),
+            task_budget=recorded.get("task_budget"),
             raw_events=bool(recorded.get("raw_events")),
-            **given,
         )
-        self._env = Environment(options)
-        self.schema = options.json_schema
+        return Environment(options)
+
+    def change_settings(self, session: Session, recorded: Json) -> None:
+        """Use what applies at once of settings that were changed during the session."""
+        env = self._environment(recorded, recorded.get("settings", {}))
+        settings, turns = session.settings, env.settings.integer("maxTurns")
+        settings.tuning = replace(ModelBuilder(env).tuning(), tool_summaries=False)
+        settings.bounds = replace(settings.bounds, max_turns=turns)
 
     def build(self) -> RecordedSession:
         tape, loaded, env, ids, fronts = self._tape, self._loaded, self._env, RandomIds(), self._fronts
@@ -189,6 +200,7 @@ class ProcessBuilder:
         session.tape = tape
         session.digests = RecordedDigests(tape, fronts)
         session.runner = RecordedCalls(session, tape=tape)
+        # Their lines are inputs.
         session.settings.tuning = replace(session.settings.tuning, tool_summaries=False)
         self._set_context(session)
         # Otherwise the first events of a resumed session would wait for its first message.
@@ -323,6 +335,8 @@ class Process:
         """The submission that begins at the cursor; None if none does."""
         record = self.tape.records[self.tape.cursor]
         event = event_of(record)
+        if event_of(record, "SubmissionInterrupted"):
+            record = next((one for _index, one in self.tape.ahead(self.tape.cursor + 1)), record)
         if is_prompt(record):
             message = message_from_dict(record["message"])
             self.tape.prompt_number += 1
@@ -437,7 +451,7 @@ class Process:
         return not any(one.get("state") == "answered" for _i, one in self.tape.ahead(index + 1) if _i < self._end)
 
     def _abort(self, index: int, reason: AbortReason) -> None:
-        if self._given == index or not self.model.give_partial(index):
+        if self.session.controller is None or self._given == index or not self.model.give_partial(index):
             return
         self._given, self._is_stopped_elsewhere = index, False
         if event_of(self.tape.records[index], "SubmissionInterrupted"):
@@ -466,6 +480,8 @@ class Process:
             session.settings.profile = replace(
                 session.profile, model=front.model, effort=front.effort, thinking=front.thinking, fast=front.fast
             )
+        elif is_settings(record):
+            self._builder.change_settings(session, record)
         elif input_of(record, "budget"):
             session.costs.budget.set(record.get("dollars"))
         delivery = session.delivery or Delivery(session, lambda _event: None)
