@@ -292,12 +292,15 @@ class BuiltinTool:
 
 @cache
 def _description_beside(modules: tuple[str, ...], name: str) -> str:
-    """The description file beside the first of these modules that has one.
+    """The text of `<name in lower case>.md` beside the first of these modules that has one.
 
     Cached per process, because each sub-agent creates its own tools.
     """
-    beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
-    return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
+    beside = [Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules]
+    found = next((path for path in beside if path.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(f"{name} has no description for the model. Write it to {beside[0]}")
+    return found.read_text(encoding="utf-8").strip()
 
 
 class QuestionTool(BuiltinTool):

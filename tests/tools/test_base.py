@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
-from agentcli.tools.base import check_input, coerce, find_problems
+import pytest
+
+from agentcli.tools.base import BuiltinTool, check_input, coerce, find_problems
 from agentcli.tools.registry import builtin_tools
 from tests.support.tables import each_row
 
@@ -94,3 +97,12 @@ def test_the_built_in_schemas_use_supported_keywords_only() -> None:
 
     for tool in builtin_tools():
         inside(tool.input_schema)
+
+
+def test_a_tool_without_a_description_names_the_file_that_is_missing() -> None:
+    class FileSize(BuiltinTool):
+        name = "FileSize"
+
+    with pytest.raises(FileNotFoundError, match="FileSize has no description") as failed:
+        _ = FileSize().description
+    assert str(failed.value).endswith(str(Path(__file__).with_name("filesize.md")))
