@@ -90,7 +90,8 @@ _RECORDED = (
     *("model", "smallModel", "fallbackModels", "effort", "thinking", "maxThinkingTokens", "fastMode", "advisorModel"),
     *("maxOutputTokens", "contextWindow", "maxTurns", "maxBudgetUsd", "executor", "maxToolConcurrency", "systemPrompt"),
     *("appendSystemPrompt", "memory", "instructionFiles", "autoCompact", "autoCompactThreshold", "reactiveCompact"),
-    *("context.budget", "context.snip", "context.microcompact", "context.collapse", "confirmCostAbove", "models"),
+    *("confirmCostAbove", "models"),
+    *(name for name in BY_NAME if name.startswith("context.")),
 )
 
 
