@@ -31,10 +31,14 @@ MODEL = "claude-sonnet-5-5"
 
 
 class LoopClock:
-    """The event loop's own time, so that durations are virtual where the loop is."""
+    """The event loop's own time, so that durations are virtual where the loop is; 0.0 before a loop runs, where
+    virtual time begins."""
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return 0.0
 
     def timestamp(self) -> str:
         return "2026-01-01T00:00:00.000Z"
