@@ -60,6 +60,15 @@ def test_the_papers_are_short_and_the_readme_links_all_pages() -> None:
     assert [page for page in (*pages, ".github/REFERENCE.md", ".github/SPEC.md") if f"({page})" not in README] == []
 
 
+def test_its_table_of_tools_has_every_built_in_tool() -> None:
+    from agentcli.tools.registry import BUILTIN_NAMES
+
+    rows = README.partition("| tool | use |")[2].partition("\n\n")[0].splitlines()
+    named = {name for row in rows for name in re.findall(r"\w+", row.split("|")[1] if "|" in row else "")}
+    missing = [name for name in BUILTIN_NAMES if name not in named]
+    assert missing == [], "README's table of tools leaves out these"
+
+
 def test_every_flag_that_is_named_exists() -> None:
     from agentcli.cli.app import command_tree
     from agentcli.cli.flags import BY_NAME

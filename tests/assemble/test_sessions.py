@@ -364,11 +364,15 @@ def test_other_platforms_are_reached_through_the_package(tmp_path: Path, platfor
     assert (type(transport), source) == (SdkTransport, platform)
 
 
-@pytest.mark.parametrize("off", ["", "budget", "snip", "microcompact", "collapse"])
+STEPS = ("budget", "snip", "microcompact", "collapse")
+"""Context steps in the order in which they run."""
+
+
+@pytest.mark.parametrize("off", ["", *STEPS])
 def test_every_step_can_be_switched_off_and_the_others_keep_their_order(off: str, tmp_path: Path) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path, tmp_path / "managed.json")
     (tmp_path / "settings.json").write_text(json.dumps({"context": {off: False}} if off else {}))
     settings = load_settings(SettingsRequest(paths=paths, cwd=tmp_path, trusted=True))
     pipeline = pipeline_for(settings, None, collapser_for(settings, ContextView()))
-    expected = [name for name in ("budget", "snip", "microcompact", "collapse") if name != off]
-    assert [step.name for step in pipeline._steps] == expected
+    expected = [name for name in STEPS if name != off]
+    assert [step.name for step in pipeline._steps] == expected, "a new step belongs in STEPS"
