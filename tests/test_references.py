@@ -60,5 +60,28 @@ def test_every_reference_resolves_inside_the_repository() -> None:
     assert sorted(found) == []
 
 
+MODULES = re.compile(r"(?:^|  )([a-z_]+(?:, [a-z_]+)*/?)  ", re.MULTILINE)
+"""Names in the list of modules of a package's docstring: each row has one or two columns of names and texts."""
+
+
+def missing_modules(package: Path) -> Iterator[str]:
+    """Modules and packages that the docstring of a package lists and that do not exist."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    for names in MODULES.findall(text):
+        for name in names.removesuffix("/").split(", "):
+            if not ((package / name).is_dir() or (package / f"{name}.py").is_file()):
+                yield name
+
+
+def test_every_module_that_a_package_lists_exists(tmp_path: Path) -> None:
+    packages = [path.parent for path in (ROOT / "agentcli").rglob("__init__.py")]
+    missing = [f"{package.relative_to(ROOT)}: {name}" for package in packages for name in missing_modules(package)]
+    assert missing == [], "these packages list modules that are not there"
+
+    (tmp_path / "here.py").touch()
+    (tmp_path / "__init__.py").write_text('"""A package.\n\nhere, gone     two modules      sub/    a package\n"""\n')
+    assert list(missing_modules(tmp_path)) == ["gone", "sub"]
+
+
 def test_a_reference_to_nothing_is_found() -> None:
     assert list(unresolved("as in NOTES.md and SPEC 9.1 (S4, L7)")) == ["NOTES.md", "S4", "SPEC 9.1", "L7"]

@@ -1,7 +1,7 @@
 """Composition root: `Options` in, a working `Engine` out. The only package that knows every implementation.
 
 options        the options of a caller               environment       folders, settings, variables, trust
-rights         tools, rules, sandbox                 model             model, limits, provider
+rights         tools, rules and sandbox              model             model, limits, provider
 sessions       session file, history, system prompt, output style, instruction files and reminders
 context_pipeline  steps that free context
 definitions    commands, skills, agents from files   hooks             hooks, as trust allows
