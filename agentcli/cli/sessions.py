@@ -17,7 +17,7 @@ from agentcli.cli.permissions import AsJson
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
-from agentcli.core.text.format import byte_size, counted, money
+from agentcli.core.text.format import byte_size, counted, local_time, money
 from agentcli.core.text.plaintext import plain_line, show_name
 from agentcli.session.find import SessionInfo, find_one, list_sessions
 from agentcli.session.timeline import PromptStep, read_timeline
@@ -103,6 +103,8 @@ def show(session: SessionArgument, as_json: AsJson = False) -> None:
 
     agentcli sessions show parser  the session with this word in its name or first prompt
     """
+    from agentcli.history.tree import measure
+
     info = find_session(session)
     timeline = read_timeline(info.path)
     prompts, branches = timeline.current, len(timeline.leaves) - 1
@@ -125,44 +127,24 @@ def show(session: SessionArgument, as_json: AsJson = False) -> None:
     for name, value in facts:
         echo(f"  {name:<9}{value}")
     for number, prompt in enumerate(prompts, 1):
-        echo(f"\n{number:>3}  {_prompt_time(prompt.at)}  {_describe_prompt(prompt)}")
-        for sign, text in (("❯", prompt.text), ("◆", prompt.answer)):
-            for line in _last_lines(text) if sign == "◆" else text.strip().splitlines()[:3]:
+        models = ", ".join(map(plain_line, prompt.models))
+        about = [_prompt_time(prompt.at), models, measure([prompt]).text, "" if prompt.result else "not finished"]
+        echo(f"\n{number:>3}  {' · '.join(filter(None, about))}")
+        answer = [line for line in prompt.answer.splitlines() if line.strip()][-2:]
+        for sign, lines in (("❯", prompt.text.strip().splitlines()[:3]), ("◆", answer)):
+            for line in lines:
                 echo(f"     {sign} {plain_line(line, 300)}")
     echo(f"\nTo continue it: agentcli -r {info.session_id}")
 
 
-def _last_lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()][-2:]
-
-
 def _prompt_time(timestamp: str) -> str:
-    try:
-        return _local_time(datetime.fromisoformat(timestamp).timestamp())
-    except (ValueError, OverflowError):
-        return "at an unknown time"
-
-
-def _describe_prompt(prompt: PromptStep) -> str:
-    files, added, removed = changes_of(prompt)
-    parts = [money(prompt.cost_usd), ", ".join(map(plain_line, prompt.models))]
-    if prompt.calls:
-        parts.append(counted(len(prompt.calls), "call"))
-    if files:
-        parts.append(f"{counted(files, 'change')} +{added} -{removed}")
-    if prompt.result is None:
-        parts.append("not finished")
-    return "  ".join(filter(None, parts))
-
-
-def changes_of(prompt: PromptStep) -> tuple[int, int, int]:
-    """Files that the calls of a prompt changed, counted by call, with added and removed lines."""
-    calls = prompt.calls
-    return sum(one.files for one in calls), sum(one.added for one in calls), sum(one.removed for one in calls)
+    return local_time(timestamp) or "at an unknown time"
 
 
 def _prompt_record(prompt: PromptStep) -> Json:
-    files, added, removed = changes_of(prompt)
+    from agentcli.history.tree import measure
+
+    totals = measure([prompt])
     return {
         "id": prompt.id,
         "text": prompt.text,
@@ -171,8 +153,8 @@ def _prompt_record(prompt: PromptStep) -> Json:
         "models": prompt.models,
         "cost_usd": prompt.cost_usd,
         "calls": len(prompt.calls),
-        "changes": files,
-        "added": added,
-        "removed": removed,
+        "files": totals.files,
+        "added": totals.added,
+        "removed": totals.removed,
         "finished": prompt.result is not None,
     }

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
@@ -16,7 +15,6 @@ from agentcli.agent.ports import EmitEvent
 from agentcli.commands.base import say
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.going_back import Destination, What, go, list_choices, name_place, read_plan
-from agentcli.config.paths import Paths
 from agentcli.context.report import ChangePrice
 from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import UsageError
@@ -24,7 +22,7 @@ from agentcli.core.events import Event, MessageAppended, NoticeRaised
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.history.rewind import find_since
+from agentcli.history.rewind import find_since, submissions_of
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
 from agentcli.history.tree import (
     TreeRow,
@@ -33,10 +31,8 @@ from agentcli.history.tree import (
     place_after,
     place_before,
     price_of_return,
-    read_copies,
 )
 from agentcli.session.base import Rewind
-from agentcli.session.find import find
 from agentcli.session.load import load_session
 from agentcli.session.timeline import CallStep, PromptStep, Timeline, read_timeline
 from agentcli.workspace.journal import SubmissionRecord
@@ -67,10 +63,7 @@ async def read_tree(engine: Engine) -> SessionTree:
         timeline = read_timeline(path) if path is not None and path.exists() else None
         if path is None or timeline is None or not timeline.prompts:
             raise UsageError("This session has no prompt yet, or is not saved. /undo reverts changes of files.")
-        state_dir = Paths.from_environ(engine.session.environ or os.environ).state_dir
-        known = find(state_dir, engine.root, timeline.forked_from) if state_dir and timeline.forked_from else []
-        rows = build_tree(timeline, known[0].label if known else "", read_copies(path.parent, path.stem))
-        return SessionTree(timeline, rows, engine.session.clock.timestamp())
+        return SessionTree(timeline, build_tree(timeline), engine.session.clock.timestamp())
 
     try:
         return await in_thread(read)
@@ -82,17 +75,6 @@ def price_at(engine: Engine, tree: SessionTree, prompt_id: str) -> ChangePrice:
     """What continuing after a prompt bills again."""
     price = engine.session.settings.price_of(engine.profile, engine.model)
     return price_of_return(tree.timeline, prompt_id, engine.model, price, tree.now)
-
-
-def text_of(tree: SessionTree) -> str:
-    """The whole tree as plain text, with the numbers for `/tree NUMBER`. Safe to show."""
-    width = len(str(len(tree.rows)))
-    lines = []
-    for number, row in enumerate(tree.rows, 1):
-        lines.append(f"{number:>{width}}  {row.title}")
-        if facts := row.facts(tree.now):
-            lines.append(f"{'':{width}}  {row.indent}{facts}")
-    return "\n".join(lines)
 
 
 async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
@@ -122,7 +104,8 @@ async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -
 
 async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
     choices = [
-        Choice(str(place), f"{row.title}  {row.facts(tree.now)}".rstrip()) for place, row in enumerate(tree.rows)
+        Choice(str(place), f"{row.lines}{row.mark} {row.title}  {row.facts(tree.now)}".rstrip())
+        for place, row in enumerate(tree.rows)
     ]
     count = counted(len(tree.timeline.leaves), "branch", "branches")
     return await front_end.choose(f"Prompts of this session, {count}", choices)
@@ -131,14 +114,17 @@ async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
 async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> str | None:
     """Show the tree as a page with the prompts of all branches; its keys go to one of them."""
 
+    def can_continue(step: Step) -> bool:
+        return not step.value.is_here
+
     def can_edit(step: Step) -> bool:
         return bool(step.value.prompt)
 
     def about(step: Step) -> list[StepText]:
         return _describe(tree, step.value, price_at(engine, tree, step.value.prompt))
 
-    def changes(step: Step) -> list[StepText]:
-        return _show_changes(tree.timeline.prompts.get(step.value.prompt))
+    async def changes(step: Step) -> list[StepText]:
+        return await _show_changes(engine, tree.timeline.prompts.get(step.value.prompt))
 
     here = next((place for place, row in enumerate(tree.rows) if row.is_here), len(tree.rows) - 1)
     count = counted(len(tree.timeline.leaves), "branch", "branches")
@@ -146,7 +132,7 @@ async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> 
         f"Tree of this session · {count}",
         lambda: [_step(place, row, tree.now) for place, row in enumerate(tree.rows)],
         [StepTab("Prompt", about), StepTab("Changes", changes)],
-        [StepAction("enter", "continue here"), StepAction("e", "edit", applies=can_edit)],
+        [StepAction("enter", "continue here", applies=can_continue), StepAction("e", "edit", applies=can_edit)],
         start=str(here),
     )
     choice: StepChoice | None = await front_end.page("steps", page)
@@ -156,24 +142,30 @@ async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> 
 
 
 def _step(place: int, row: TreeRow, now: str) -> Step:
-    prefix, _space, label = row.title.partition(f"{row.stem[-1]} ")
-    return Step(str(place), label, row.facts(now), prefix, row.stem[-1], value=row)
+    return Step(str(place), row.title, row.facts(now), row.lines, row.mark, value=row)
 
 
 def _describe(tree: SessionTree, row: TreeRow, price: ChangePrice) -> list[StepText]:
-    if row.session:
-        return [StepText("Enter opens this session.", "muted")]
     step = tree.timeline.prompts.get(row.prompt)
-    facts = [row.facts(tree.now), f"To continue here: {price.text}." if price.text else ""]
-    parts = [StepText("\n".join(fact for fact in facts if fact), "muted")]
+    facts = [row.facts(tree.now), "The conversation continues here." if row.is_here else ""]
+    if price.text and not row.is_here:
+        facts.append(f"To continue here: {price.text}.")
+    parts = [StepText("\n".join(filter(None, facts)), "muted")]
     if step is not None:
-        parts += [StepText(step.text), StepText("Answer", "heading"), StepText(step.answer or "(none)", "markdown")]
+        parts += [StepText(f"\n{step.text}"), StepText("\nAnswer", "heading")]
+        parts.append(StepText(step.answer or "(none)", "markdown"))
     return parts
 
 
-def _show_changes(step: PromptStep | None) -> list[StepText]:
-    """What a prompt changed, call by call."""
-    parts = [part for call in (step.calls if step is not None else ()) for part in show_call(call)]
+async def _show_changes(engine: Engine, step: PromptStep | None) -> list[StepText]:
+    """What a prompt changed, by its snapshots; without them, what its calls have reported."""
+    if step is None:
+        return [StepText("It changed no files.", "muted")]
+    workspace = engine.session.workspace
+    submissions = submissions_of(step, await workspace.submissions())
+    found = await workspace.diff_submissions([one.number for one in submissions])
+    parts = [StepText(folder.text, "diff") for folder in found.folders]
+    parts = parts or [part for call in step.calls for part in show_call(call)]
     return parts or [StepText("It changed no files.", "muted")]
 
 
@@ -207,14 +199,11 @@ async def go_to(
 ) -> str | None:
     """Continue at a row of the tree as the user chooses: after it, or instead of it. Returns a sentence about it; None:
     the user closed the question. `preferred`: the answer that was given already; its price is still confirmed."""
-    if row.session:
-        await front_end.open_session(row.session)
-        return None
     if engine.running:
         raise UsageError("A prompt is still running. Stop it with Esc, then try again.")
     submissions = await engine.session.workspace.submissions()
     ways = {way: destination(engine, tree, submissions, row.prompt, after=way == "after") for way in ("after", "edit")}
-    labels = {"after": f"Continue {ways['after'].name}", "edit": "Edit this prompt and send it again"}
+    labels = {"after": "Continue after it", "edit": "Edit it and send it again"}
     choices = [
         Choice(way, labels[way] if row.prompt else "Start again", place.price.text)
         for way, place in ways.items()

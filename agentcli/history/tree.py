@@ -6,24 +6,20 @@ indented where they begin. Texts are safe to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
 from agentcli.agent.costs.cache_watch import LONG_TTL, SHORT_TTL
-from agentcli.context.report import ChangePrice
-from agentcli.core.frozen import frozen, replace, slotted
+from agentcli.context.report import ChangePrice, ExpectedCache
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import seconds_between
 from agentcli.core.text.format import ago, counted, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 from agentcli.session.base import Rewind
-from agentcli.session.timeline import Leaf, PromptStep, RequestStep, Timeline
+from agentcli.session.timeline import PromptStep, RequestStep, Timeline
 
-MAX_LEVELS = 12
+_MAX_LEVELS = 12
 """Levels of branches that are drawn; deeper ones are not indented any further."""
-MAX_LABEL = 200
-HERE = "you are here"
 
 
 @frozen
@@ -47,51 +43,36 @@ class PromptTotals:
 @frozen
 class TreeRow:
     prompt: str
-    """Id of the prompt; "" for the start of the conversation and for other sessions."""
-    stem: str
-    """Drawn lines and the mark: ● on the current branch, ○ on others, ◇ for another session."""
+    """Id of the prompt; "" for the start of the conversation."""
+    lines: str
+    """The drawn lines before it."""
+    mark: str
+    """● on the current branch, ○ on others, ◉ where the conversation continues."""
     label: str
-    is_current: bool
-    is_here: bool
-    """Whether the conversation continues after it."""
     at: str
     changes: PromptTotals
     name: str = ""
     """Name of the branch that ends here."""
-    branch: PromptTotals | None = None
-    """What the branch that ends here changed since it began; None if none ends here, or if it is the only one."""
-    session: str = ""
-    """Id of another session: the origin of this one, or a copy of it."""
+    branch: PromptTotals = PromptTotals()
+    """What the branch that ends here changed since it began; empty if none ends here, or if it is the only one."""
 
     def facts(self, now: str) -> str:
-        if self.session or not self.prompt:
+        if not self.prompt:
             return ""
         parts = [self.changes.text, ago(seconds_between(self.at, now) or 0.0)]
-        if self.branch is not None and self.branch.prompts > 1:
+        if self.branch.prompts > 1:
             parts.append(f"branch: {counted(self.branch.prompts, 'prompt')}, {self.branch.text}")
         return " · ".join(parts)
 
     @property
-    def indent(self) -> str:
-        """What stands before a second line of the row."""
-        return f"{self.stem[:-1].replace('├─', '│ ')}  "
+    def is_here(self) -> bool:
+        """Whether the conversation continues after it."""
+        return self.mark == "◉"
 
     @property
     def title(self) -> str:
-        """Its drawn line without the facts."""
-        name = f"  [{self.name}]" if self.name else ""
-        return f"{self.stem} {self.label}{name}{f'  ← {HERE}' if self.is_here else ''}"
-
-
-@slotted
-class _Nodes:
-    """The prompts of a timeline by their parents."""
-
-    timeline: Timeline
-    children: dict[str, list[str]] = field(default_factory=dict)
-    current: tuple[str, ...] = ()
-    ends: dict[str, list[Leaf]] = field(default_factory=dict)
-    """Leaves by their last prompt."""
+        # The name stands first, because lists cut the end of long prompts.
+        return f"[{self.name}] {self.label}" if self.name else self.label
 
 
 def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
@@ -102,9 +83,8 @@ def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
     for prompt in prompts:
         usage = usage + prompt.usage
         for call in prompt.calls:
-            path = call.input.get("file_path") or call.input.get("notebook_path")
-            if call.files and isinstance(path, str):
-                named.add(path)
+            if call.files and call.path:
+                named.add(call.path)
             else:
                 others += call.files
             added, removed = added + call.added, removed + call.removed
@@ -113,111 +93,56 @@ def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
     return PromptTotals(len(prompts), tokens, cost, len(named) + others, added, removed)
 
 
-def build_tree(
-    timeline: Timeline, origin: str = "", copies: Mapping[str, tuple[str, str]] | None = None
-) -> list[TreeRow]:
-    """All rows, from the first prompt on. `origin`: name of the session that this one was copied from, if it is known;
-    `copies`: sessions that were copied from this one, as their name and the time of the copy by id."""
-    nodes = _nodes_of(timeline)
-    is_alone, here = len(timeline.leaves) < 2, nodes.current[-1] if nodes.current else ""
-    rows = list(_draw(nodes))
-    if timeline.forked_from and origin:
-        label = f"copied from the session {plain_line(origin, MAX_LABEL)}"
-        rows.insert(
-            0, TreeRow("", "◇", label, False, False, timeline.began, PromptTotals(), session=timeline.forked_from)
-        )
-    if not here or len(nodes.children.get("", ())) > 1:
-        rows.insert(0, TreeRow("", "●", "start of the conversation", True, not here, timeline.began, PromptTotals()))
-    found = []
-    for row in rows:
-        step = timeline.prompts.get(row.prompt)
-        if step is None:
-            found.append(row)
-            continue
-        leaves = nodes.ends.get(row.prompt, [])
-        names = ", ".join(dict.fromkeys(plain_line(leaf.name, 60) for leaf in leaves if leaf.name))
-        branch = measure(_own_prompts(nodes, row.prompt)) if leaves and not is_alone else None
-        row = replace(row, name=names, branch=branch, is_here=row.prompt == here, changes=measure([step]))
-        found.append(row)
-        found += _copies_after(row, timeline, copies or {})
-    return found
-
-
-def _nodes_of(timeline: Timeline) -> _Nodes:
-    nodes = _Nodes(timeline, current=timeline.leaves[-1].prompts if timeline.leaves else ())
-    for prompt in timeline.prompts.values():
-        nodes.children.setdefault(prompt.parent, []).append(prompt.id)
+def build_tree(timeline: Timeline) -> list[TreeRow]:
+    """All rows, from the first prompt on: each branch stands before the rest of the one that it leaves."""
+    current = timeline.leaves[-1].prompts if timeline.leaves else ()
+    children: dict[str, list[str]] = {"": []}
+    for step in timeline.prompts.values():
+        children.setdefault(step.parent, []).append(step.id)
+    ends: dict[str, list[str]] = {}
     for leaf in timeline.leaves:
-        if leaf.prompts:
-            nodes.ends.setdefault(leaf.prompts[-1], []).append(leaf)
-    return nodes
-
-
-def _draw(nodes: _Nodes) -> Iterator[TreeRow]:
-    """Rows in the order of the drawing: each branch stands before the rest of the one that it leaves."""
-    current = frozenset(nodes.current)
-    roots = nodes.children.get("", [])
-    waiting = [(one, "", lead) for one, lead in reversed(_in_order(roots, current))]
+        ends.setdefault(leaf.prompts[-1] if leaf.prompts else "", []).append(plain_line(leaf.name, 60))
+    forks = {id for id, following in children.items() if len(following) > 1} | ends.keys()
+    rows: list[TreeRow] = []
+    if not current or len(children[""]) > 1:
+        mark = "●" if current else "◉"
+        rows.append(TreeRow("", "", mark, "start of the conversation", timeline.began, PromptTotals()))
+    waiting = _in_order(children[""], current, "")
     while waiting:
-        prompt_id, prefix, lead = waiting.pop()
-        step = nodes.timeline.prompts[prompt_id]
-        is_current = prompt_id in current
-        label = plain_line(step.text, MAX_LABEL) or "(no text)"
-        yield TreeRow(
-            prompt_id, f"{prefix}{lead}{'●' if is_current else '○'}", label, is_current, False, step.at, PromptTotals()
+        prompt_id, above, lead = waiting.pop()
+        step, names = timeline.prompts[prompt_id], ends.get(prompt_id, [])
+        own = _own_prompts(timeline, prompt_id, forks) if names and len(timeline.leaves) > 1 else []
+        rows.append(
+            TreeRow(
+                prompt_id,
+                f"{above}{lead}",
+                "◉" if prompt_id in current[-1:] else "●" if prompt_id in current else "○",
+                plain_line(step.text, 200) or "(no text)",
+                step.at,
+                measure([step]),
+                name=", ".join(dict.fromkeys(filter(None, names))),
+                branch=measure(own),
+            )
         )
-        inner = f"{prefix}│ "[: 2 * MAX_LEVELS] if lead else prefix
-        children = _in_order(nodes.children.get(prompt_id, []), current)
-        waiting += [(one, inner, lead) for one, lead in reversed(children)]
+        inner = f"{above}│ "[: 2 * _MAX_LEVELS] if lead else above
+        waiting += _in_order(children.get(prompt_id, []), current, inner)
+    return rows
 
 
-def _in_order(children: Sequence[str], current: frozenset[str]) -> list[tuple[str, str]]:
-    """Children in the order of the drawing with what leads to them: branches, then the one that continues straight
-    down, which is that of the current branch or else the last one."""
+def _in_order(children: Sequence[str], current: Sequence[str], above: str) -> list[tuple[str, str, str]]:
+    """Children with the lines above and beside them, the first one to draw last: branches, then the one that continues
+    straight down, which is that of the current branch or else the last one."""
     if not children:
         return []
     straight = next((one for one in children if one in current), children[-1])
-    return [*((one, "├─") for one in children if one != straight), (straight, "")]
+    return [(straight, above, ""), *((one, above, "├─") for one in reversed(children) if one != straight)]
 
 
-def _own_prompts(nodes: _Nodes, leaf: str) -> list[PromptStep]:
+def _own_prompts(timeline: Timeline, last: str, forks: Collection[str]) -> list[PromptStep]:
     """The prompts of a branch since it left another one, or since another one left it."""
-    own: list[PromptStep] = []
-    step = nodes.timeline.prompts.get(leaf)
-    while step is not None:
-        own.append(step)
-        if len(nodes.children.get(step.parent, ())) > 1 or step.parent in nodes.ends:
-            break
-        step = nodes.timeline.prompts.get(step.parent)
-    return own
-
-
-def _copies_after(row: TreeRow, timeline: Timeline, copies: Mapping[str, tuple[str, str]]) -> Iterator[TreeRow]:
-    """Rows of the sessions that were copied when this prompt was the last one sent."""
-    ids = list(timeline.prompts)
-    place = ids.index(row.prompt)
-    until = timeline.prompts[ids[place + 1]].at if place + 1 < len(ids) else "~"
-    for session, (name, at) in copies.items():
-        if row.at <= at < until or (place == 0 and at < row.at):
-            stem = f"{row.stem[:-1]}├─◇" if row.stem[:-1] != "├─" else "│ ├─◇"
-            label = f"copied to the session {plain_line(name, MAX_LABEL)}"
-            yield TreeRow("", stem, label, False, False, at, PromptTotals(), session=session)
-
-
-def read_copies(sessions: Path, session_id: str) -> dict[str, tuple[str, str]]:
-    """Sessions in a folder that were copied from this one: name and time of the copy by id. Blocking."""
-    from agentcli.session.find import describe_session
-    from agentcli.session.load import read_records
-
-    found: dict[str, tuple[str, str]] = {}
-    for path in sorted(sessions.glob("*.jsonl")):
-        try:
-            first = next(read_records(path), {})
-        except OSError:
-            continue
-        if first.get("forkedFrom") == session_id and (info := describe_session(path)) is not None:
-            found[path.stem] = (info.label, str(first.get("timestamp") or ""))
-    return found
+    path = path_to(timeline, last)
+    begin = next((place for place in range(len(path) - 1, 0, -1) if path[place].parent in forks), 0)
+    return path[begin:]
 
 
 # --------------------------------------------------------------------------------------------------------- going back
@@ -282,7 +207,7 @@ def price_of_return(timeline: Timeline, prompt_id: str, model: str, price: Price
             cached = max(cached, usage.cache_read_input_tokens + usage.cache_creation_input_tokens)
             long_lived = long_lived or usage.cache_write_1h_tokens > 0
     lost = max(0, size - cached)
-    write = Usage(cache_write_1h_tokens=lost) if long_lived else Usage(cache_write_5m_tokens=lost)
+    write = ExpectedCache(long_lived=long_lived).writing(lost)
     return ChangePrice(lost, None if price is None else price.at(size).cost(write))
 
 

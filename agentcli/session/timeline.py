@@ -63,12 +63,16 @@ class CallStep:
     """Ids of the sub-agents that it started."""
 
     @property
+    def path(self) -> str:
+        """The file that its input names; "" if none."""
+        return str(self.input.get("file_path") or self.input.get("notebook_path") or "")
+
+    @property
     def diff(self) -> str:
         """The unified diff of an edit; "" for other calls."""
         if self.end is None or self.end.display.get("kind") != "diff":
             return ""
-        path = self.input.get("file_path") or self.input.get("notebook_path") or ""
-        return f"--- {path}\n+++ {path}\n{self.end.display.get('diff', '')}"
+        return f"--- {self.path}\n+++ {self.path}\n{self.end.display.get('diff', '')}"
 
 
 @slotted

@@ -22,11 +22,11 @@ async def test_a_session_is_shown_with_what_each_prompt_cost_and_changed(program
     shown = await program.run("sessions", "show", "zebra")
     assert shown.code == 0, shown.err
     first, second = shown.out.split("\n  2  ")
-    assert "1 change +2 -0" in first
+    assert "1 file +2 −0" in first
     assert "◆ The file is there." in first
     assert "❯ And now?" in second
     record = json.loads((await program.run("sessions", "show", "zebra", "--json")).out)
-    assert [prompt["changes"] for prompt in record["prompts"]] == [1, 0]
+    assert [prompt["files"] for prompt in record["prompts"]] == [1, 0]
     assert f"agentcli -r {record['session_id']}" in shown.out
     missing = await program.run("sessions", "show", "giraffe")
     assert (missing.code, "giraffe" in missing.err) == (1, True)

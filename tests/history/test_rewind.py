@@ -170,7 +170,7 @@ async def test_a_branch_is_switched_to_with_its_files(tmp_path: Path) -> None:
             ("Third", ["First", "Second", "Third"], third),
             ("Other", ["First", "Other"], other),
         ):
-            number = next(row for row in (await desk.drawn()).splitlines() if name in row).split()[0]
+            number = 1 + next(place for place, row in enumerate(await desk.drawn()) if name in row)
             report = await desk.command(f"tree {number}", "after", "both")
             assert "Files as they were then" in report
             assert await texts_sent(desk.engine) == texts

@@ -16,7 +16,7 @@ from agentcli.assemble.options import another_session
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.line import run_command
 from agentcli.commands.registry import find
-from agentcli.commands.tree import price_at, read_tree, text_of
+from agentcli.commands.tree import price_at, read_tree
 from agentcli.core.events import Event, NoticeRaised, PermissionRequested, UsageReported
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
@@ -102,17 +102,13 @@ class Desk(FrontEnd):
         events = await collect(command.load()(self.engine, arguments, self))
         return "\n".join(event.text for event in events if isinstance(event, NoticeRaised))
 
-    async def drawn(self) -> str:
-        return text_of(await read_tree(self.engine))
+    async def drawn(self) -> list[str]:
+        tree = await read_tree(self.engine)
+        return [f"{row.lines}{row.mark} {row.title}" for row in tree.rows]
 
 
 def write(name: str, text: str) -> Json:
     return reply(call("Write", file_path=name, content=text))
-
-
-def rows(drawn: str) -> list[str]:
-    """The drawn lines without numbers and facts."""
-    return [line[3:] for line in drawn.splitlines() if line[:3].strip()]
 
 
 async def texts_sent(engine: Engine) -> list[str]:
@@ -130,20 +126,20 @@ async def test_branches_are_drawn_named_and_switched_between(tmp_path: Path) -> 
         assert await texts_sent(desk.engine) == ["First"]
         await desk.command("branch by hand")
         await desk.prompt("By hand instead")
-        assert rows(await desk.drawn()) == [
+        assert await desk.drawn() == [
             "● First",
-            "├─○ With a regex  [regex]",
-            "● By hand instead  [by hand]  ← you are here",
+            "├─○ [regex] With a regex",
+            "◉ [by hand] By hand instead",
         ]
-        facts = (await desk.drawn()).splitlines()[3]
-        assert "1 file +2 −0" in facts
+        tree = await read_tree(desk.engine)
+        assert "1 file +2 −0" in tree.rows[1].facts(tree.now)
         # Back by name; the other branch stays, and nothing that was sent is sent differently.
         await desk.command("tree regex", "after")
         assert await texts_sent(desk.engine) == ["First", "With a regex"]
         await desk.prompt("Go on")
-        drawn = rows(await desk.drawn())
-        assert drawn[1] == "├─○ By hand instead  [by hand]"
-        assert drawn[-1] == "● Go on  [regex]  ← you are here"
+        drawn = await desk.drawn()
+        assert drawn[1] == "├─○ [by hand] By hand instead"
+        assert drawn[-1] == "◉ [regex] Go on"
         assert desk.engine.session_id == (await read_tree(desk.engine)).timeline.session_id
 
 
@@ -190,7 +186,7 @@ async def test_editing_a_prompt_goes_before_it_and_keeps_its_text(tmp_path: Path
         assert desk.prefilled.startswith("Second ")
         assert "\x1b" not in desk.prefilled
         assert await texts_sent(desk.engine) == ["First"]
-        assert rows(await desk.drawn()) == ["● First  ← you are here", "○ Second red"]
+        assert await desk.drawn() == ["◉ First", "○ Second red"]
 
 
 async def test_a_summary_of_what_is_left_goes_with_the_next_prompt_once(tmp_path: Path) -> None:
@@ -225,12 +221,12 @@ async def test_a_summary_of_what_is_left_goes_with_the_next_prompt_once(tmp_path
             assert len(carried) == 1
             assert carried[0].startswith("[The user went back to this point")
             assert not any("With a regex" in text for text in sent)
-        assert rows(await desk.drawn()) == [
+        assert await desk.drawn() == [
             "● First",
             "├─○ With a regex",
             "│ ○ More of it",
             "● By hand instead",
-            "● Go on  ← you are here",
+            "◉ Go on",
         ]
 
 
@@ -247,23 +243,6 @@ async def test_without_a_summary_the_switch_is_made_all_the_same(tmp_path: Path)
         assert said.endswith("There is no summary: it was stopped.")
         assert await texts_sent(desk.engine) == ["First"]
         assert len(server.bodies) == 3
-
-
-async def test_sessions_that_were_copied_are_shown_with_each_other(tmp_path: Path) -> None:
-    async with CacheServer("One.", "Two.", "Three.") as server, Desk(tmp_path, server.url) as desk:
-        await desk.prompt("First")
-        desk.engine.session.store.set_title("the parser")
-        async with Desk(tmp_path, server.url, resume=desk.engine.session_id, fork_session=True, name="a copy") as copy:
-            await copy.prompt("Second, in the copy")
-            assert rows(await copy.drawn())[0] == "◇ copied from the session the parser"
-        await desk.prompt("Second")
-        assert rows(await desk.drawn()) == [
-            "● First",
-            "├─◇ copied to the session a copy",
-            "● Second  ← you are here",
-        ]
-        await desk.command("tree 2")
-        assert desk.engine.title == "a copy"
 
 
 async def test_mistakes_are_explained(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from agentcli.tui.screens.page import LESS_KEYS, Scroller
 from agentcli.tui.screens.picker import Action, ListSheet
 from agentcli.tui.screens.row_list import FoundEntry, Row, RowEntry, RowList, find
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.subject import lay_out_markdown
 from agentcli.tui.screens.text import EntryLine, StyledRows, first_rows, safe_block, wrap_rows
 from agentcli.tui.theme.palette import Palette
 
@@ -429,12 +428,14 @@ class Scrubber(ListSheet[str, StepChoice]):
 
 
 def lay_out_texts(texts: Sequence[StepText], width: int, palette: Palette) -> list[BlockLine]:
+    from agentcli.tui.blocks.markdown import render_markdown
+
     lines: list[BlockLine] = []
     for piece in texts:
         text = piece.text if isinstance(piece.text, str) else piece.text(width)
         text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[The rest is not shown.]"
         if piece.kind == "markdown":
-            lines += lay_out_markdown("\n".join(safe_block(text)), width, palette)
+            lines += render_markdown("\n".join(safe_block(text)), width, palette)
         elif piece.kind == "diff":
             files = [file_view(file) for file in parse_files(terminal_text(clean_text(text))) if file.path]
             lines += page_rows(files, width, palette, two_columns=False).lines

@@ -90,7 +90,7 @@ def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
     if last and last[-1][0].endswith("…"):
         return rows[:most]
     style = last[-1][1] if last else Style.null()
-    return [*rows[: most - 1], [*cut_runs(last, width - 1), ("…", style)]]
+    return [*rows[: most - 1], cut_runs([*last, ("…", style)], width)]
 
 
 def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Style) -> Runs:
