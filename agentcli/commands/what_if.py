@@ -131,7 +131,7 @@ async def _confirm(engine: Engine, what_if: WhatIf, price: ChangePrice, front_en
         return True
     parts = [price.text, f"the present result cost {money(what_if.step.cost_usd)}"]
     parts += ["without a sandbox, commands could change the project"] if is_open else []
-    choices = [Choice("run", "Run it", ", ".join(filter(None, parts))), Choice("no", "Cancel")]
+    choices = [Choice("run", "Run it", "; ".join(filter(None, parts))), Choice("no", "Cancel")]
     return await front_end.choose(f"Run {_title(what_if)}?", choices) == "run"
 
 

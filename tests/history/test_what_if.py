@@ -15,7 +15,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from tests.history.test_tree import Desk, rows, texts_sent, write
 from tests.support.cacheserver import CacheServer
-from tests.support.scripts import call, pause, reply, say
+from tests.support.scripts import call, pause, reply, say, think
 from tests.support.validate import problems
 
 pytestmark = pytest.mark.anyio
@@ -192,6 +192,25 @@ async def test_commands_see_the_copy_in_place_of_the_project(tmp_path: Path, tem
         assert "-still here" in said
         assert str(temp) not in said
         assert not copies_in(temp)
+
+
+async def test_a_prompt_that_changed_nothing_is_run_on_the_files_as_they_are(tmp_path: Path) -> None:
+    task = reply(call("Task", subagent_type="general", description="Write", prompt="Write it"))
+    other = (task, write("new.txt", "by an agent\n"), "Written.", reply(think("About a file."), say("Other done.")))
+    async with CacheServer("One.", *other, "Two.") as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.command(f"what-if {HAIKU}", "other")
+        # Its sub-agents work in the copy too.
+        assert contents(desk.folder) == {"calc.txt": CALC, "new.txt": "by an agent\n"}
+        await desk.prompt("Go on")
+        body = server.bodies[-1]
+        assert problems(body) == []
+        thinking = [
+            block for message in body["messages"] for block in message["content"] if block["type"] == "thinking"
+        ]
+        assert [block["thinking"] for block in thinking] == ["About a file."]
+        await desk.command("undo")
+        assert contents(desk.folder) == {"calc.txt": CALC}
 
 
 async def test_changes_outside_of_the_copy_are_refused(tmp_path: Path) -> None:
