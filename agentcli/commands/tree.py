@@ -14,7 +14,7 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.ports import EmitEvent
 from agentcli.commands.base import say
 from agentcli.commands.front_end import Choice, FrontEnd
-from agentcli.commands.going_back import Destination, What, go, list_choices, name_place, read_plan
+from agentcli.commands.going_back import CANCELLED, Destination, What, go, list_choices, name_place, read_plan
 from agentcli.context.report import ChangePrice
 from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import UsageError
@@ -225,16 +225,18 @@ async def go_to(
         return None
     summed_up = ""
     if picked.endswith(_WITH_SUMMARY):
-        rewind, summed_up = await _carry_summary(engine, place.rewind, place.left, front_end)
+        stay = what == "conversation"
+        rewind, summed_up = await _carry_summary(engine, place.rewind, place.left, front_end, files_stay=stay)
         place = replace(place, rewind=rewind)
-    return await go(engine, tree.timeline, place, cast(What, what), front_end) + summed_up
+    report = await go(engine, tree.timeline, place, cast(What, what), front_end)
+    return report if report == CANCELLED else report + summed_up
 
 
 _WITH_SUMMARY = "+summary"
 
 
 async def _carry_summary(
-    engine: Engine, rewind: Rewind, left: Sequence[PromptStep], front_end: FrontEnd
+    engine: Engine, rewind: Rewind, left: Sequence[PromptStep], front_end: FrontEnd, *, files_stay: bool
 ) -> tuple[Rewind, str]:
     """Summarise what is left. Returns the place with that summary, and a sentence for the user."""
     from agentcli.agent.context.left_branch import summarise_left, summary_note
@@ -256,7 +258,7 @@ async def _carry_summary(
         return rewind, f" There is no summary: {plain_line(problem, 200).rstrip('.')}."
     there = await in_thread(partial(load_session, path, with_history=False, rewind=rewind))
     shown = NoticeRaised(text=f"Summary of what you left, for the model:\n{summary}", code="command")
-    note = MessageAppended(message=summary_note(summary, session.ids.new()))
+    note = MessageAppended(message=summary_note(summary, session.ids.new(), files_stay=files_stay))
     branch = session.store.add_branch(rewind, there, [note, shown])
     return Rewind(branch=branch), " The model gets the summary with your next prompt."
 

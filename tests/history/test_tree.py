@@ -230,6 +230,20 @@ async def test_a_summary_of_what_is_left_goes_with_the_next_prompt_once(tmp_path
         ]
 
 
+@pytest.mark.parametrize(
+    ("what", "said"), [("both", "as they were at this point"), ("conversation", "as that branch left")]
+)
+async def test_the_summary_says_which_files_there_are(tmp_path: Path, what: str, said: str) -> None:
+    replies = ("One.", write("a.txt", "1\n"), "Two.", "It wrote a.", "Three.")
+    async with CacheServer(*replies) as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Second")
+        await desk.command("tree 1", "after+summary", what)
+        assert (desk.folder / "a.txt").exists() == (what == "conversation")
+        await desk.prompt("Go on")
+        assert f"Files are {said}" in str(server.bodies[-1]["messages"])
+
+
 async def test_without_a_summary_the_switch_is_made_all_the_same(tmp_path: Path) -> None:
     async with CacheServer("One.", "Two.", fails(400), "Three.") as server, Desk(tmp_path, server.url) as desk:
         await desk.prompt("First")

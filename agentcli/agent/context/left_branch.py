@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _MAX_TOKENS = 2_000
 _LEAD = (
-    "[The user went back to this point from another branch of the conversation, which you do not see. Files are as "
-    "that branch left them. A summary of it:]"
+    "[The user went back to this point from another branch of the conversation, which you do not see. {files} A "
+    "summary of it:]"
 )
+_STAY = "Files are as that branch left them."
+_WENT_BACK = "Files are as they were at this point."
 
 
 async def summarise_left(
@@ -38,6 +40,7 @@ async def summarise_left(
     return text, "" if text else call.failure.message if call.failure is not None else "the model gave none"
 
 
-def summary_note(summary: str, message_id: str) -> Message:
-    """The note with which the next prompt begins."""
-    return user_message(f"{_LEAD}\n\n{summary}", message_id, Origin.ATTACHMENT, {NOTE: {"about": "branch"}})
+def summary_note(summary: str, message_id: str, *, files_stay: bool) -> Message:
+    """The note with which the next prompt begins. `files_stay`: whether the files are still those of the branch."""
+    lead = _LEAD.format(files=_STAY if files_stay else _WENT_BACK)
+    return user_message(f"{lead}\n\n{summary}", message_id, Origin.ATTACHMENT, {NOTE: {"about": "branch"}})
