@@ -13,7 +13,7 @@ from agentcli.commands.front_end import Choice
 from agentcli.commands.tree import read_tree
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from tests.history.test_tree import Desk, rows, texts_sent, write
+from tests.history.test_tree import Desk, texts_sent, write
 from tests.support.cacheserver import CacheServer
 from tests.support.scripts import call, pause, reply, say, think
 from tests.support.validate import problems
@@ -112,13 +112,10 @@ async def test_the_other_result_is_taken_and_undone(tmp_path: Path, temp: Path) 
         assert contents(desk.folder) == taken
         paid += sum(event.cost_usd or 0 for event in desk.shown if isinstance(event, ev.UsageReported))
         assert desk.engine.costs.session_totals.cost_usd == pytest.approx(paid)
-        assert rows(await desk.drawn()) == [
-            "● First",
-            "├─○ Do it",
-            f"● Do it  [what-if {HAIKU}]  ← you are here",
-        ]
-        assert (await desk.drawn()).count("2 files +2 −1") == 1
-        costs = [prompt.cost_usd for prompt in (await read_tree(desk.engine)).timeline.prompts.values()]
+        assert await desk.drawn() == ["● First", "├─○ Do it", f"◉ [what-if {HAIKU}] Do it"]
+        tree = await read_tree(desk.engine)
+        assert "2 files +2 −1" in tree.rows[2].facts(tree.now)
+        costs = [prompt.cost_usd for prompt in tree.timeline.prompts.values()]
         assert sum(costs) == pytest.approx(paid)
         await desk.prompt("Go on")
         body = server.bodies[-1]
@@ -150,10 +147,7 @@ async def test_both_results_are_kept_as_branches(tmp_path: Path) -> None:
         before = contents(desk.folder)
         assert "is a branch" in await desk.command(f"what-if {HAIKU} high", "both")
         assert contents(desk.folder) == before
-        assert rows(await desk.drawn())[1:] == [
-            f"├─○ Do it  [what-if {HAIKU} high]",
-            "● Do it  ← you are here",
-        ]
+        assert (await desk.drawn())[1:] == [f"├─○ [what-if {HAIKU} high] Do it", "◉ Do it"]
         assert server.bodies[4]["output_config"]["effort"] == "high"
         await desk.command("tree 2", "after")
         shown = [type(event).__name__ for event in desk.engine.take_history()]
@@ -237,7 +231,7 @@ async def test_esc_leaves_nothing(tmp_path: Path, temp: Path) -> None:
         assert contents(desk.folder) == before
         assert not copies_in(temp)
         assert sorted((tmp_path / ".local/state/agentcli/sessions").rglob("*")) == sessions
-        assert rows(await desk.drawn()) == ["● First", "● Do it  ← you are here"]
+        assert await desk.drawn() == ["● First", "◉ Do it"]
 
 
 async def test_questions_name_the_what_if(tmp_path: Path) -> None:
