@@ -27,8 +27,9 @@ from tests.bench.loopback import MODEL
 from tests.bench.program import Workshop, workshop
 
 EXCHANGES = 300
-MAX_CALLS_A_TURN = {"first": 130_000, "next": 12_000, "compact": 45_000}
-"""Of the event loop, which takes 109,000, 10,000 and 38,000. The first request after a resume reads all messages."""
+MAX_CALLS_A_TURN = {"first": 130_000, "next": 13_000, "compact": 49_000}
+"""Of the event loop, which takes 116,000, 11,300 and 44,600 on Python 3.11. The first request after a resume reads all
+messages; a context step adds to each."""
 
 
 @pytest.fixture(autouse=True)
@@ -112,4 +113,4 @@ def test_hundreds_of_messages_are_snipped_and_compacted_without_holding_the_even
             runner.run(main())
     finally:
         sys.setprofile(None)
-    assert all(longest[name] <= most for name, most in MAX_CALLS_A_TURN.items()), longest
+    assert all(longest[name] <= most for name, most in MAX_CALLS_A_TURN.items()), f"{longest}, not {MAX_CALLS_A_TURN}"
