@@ -16,6 +16,7 @@ import typer
 from agentcli.cli.output import echo, echo_json
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import find_session
+from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.format import counted
@@ -61,8 +62,8 @@ def replay(
 
     with session_file(session) as path:
         records = read_session(path)
-    if verify:
-        return asyncio.run(_verify(records, as_json))
+        if verify:
+            return asyncio.run(_verify(path, records, as_json))
     if not chosen and not instructions:
         from agentcli.cli.front_ends import play_session
         from agentcli.history.replay.playback import read_frames
@@ -105,18 +106,31 @@ def _progress() -> Callable[[int, int], None]:
     return lambda done, of: echo(f"\rReplaying: line {done:,} of {of:,} ", err=True, end="")
 
 
-async def _verify(records: Sequence[Json], as_json: bool) -> int:
+async def _verify(path: Path, records: Sequence[Json], as_json: bool) -> int:
+    from agentcli.history.replay.compare import explain
     from agentcli.history.replay.verify import describe, verify
 
     found = await verify(records, progress=_progress())
     if sys.stderr.isatty():
         echo("", err=True)
+    parts = await in_thread(explain, path, found)
     if as_json:
-        echo_json(found.to_dict())
+        echo_json({**found.to_dict(), "request_parts": _part_records(parts)})
     else:
         for line in describe(found):
             echo(line)
+        _echo_parts(parts)
     return found.exit_code
+
+
+def _echo_parts(parts: Sequence[tuple[str, str]]) -> None:
+    for name, text in parts:
+        echo(f"\n{name}:")
+        echo(text)
+
+
+def _part_records(parts: Sequence[tuple[str, str]]) -> list[Json]:
+    return [{"part": name, "diff": text} for name, text in parts]
 
 
 def _read_changes(records: Sequence[Json], settings: Json, named: Sequence[str]) -> ReplayChanges:
@@ -153,7 +167,5 @@ async def _compare(records: Sequence[Json], changes: ReplayChanges, as_json: boo
     else:
         names = ", ".join(name for name, _text in compared.parts)
         echo(f"Request {compared.requests} differs, in prompt {compared.prompt}: {names}")
-        for name, text in compared.parts:
-            echo(f"\n{name}:")
-            echo(text)
+        _echo_parts(compared.parts)
     return 1 if compared.parts or compared.problem else 0

@@ -7,16 +7,18 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentcli.agent.loop import run_loop
+from agentcli.agent.loop import run_loop, wording
 from agentcli.agent.loop.decide import LoopDecision, TurnOutcome, decide
 from agentcli.agent.loop_state import Continue, EndReason, Limits, LoopState, Stop
+from agentcli.agent.profile import ConversationRequests
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.history.replay import compare as comparing
-from agentcli.history.replay.compare import compare, replace_instructions
+from agentcli.history.replay.compare import compare, explain, replace_instructions
 from agentcli.history.replay.process import ReplayChanges
 from agentcli.history.replay.verify import describe, read_session, verify
 from agentcli.providers.base import Request
@@ -79,6 +81,29 @@ async def test_another_prompt_than_the_one_that_was_sent_is_named() -> None:
     assert (found.difference.prompt, found.difference.request, found.difference.field) == (2, 2, "event.request")
     assert found.difference.prompt_text == "What is two and three?"
     assert "the messages" in "\n".join(describe(found))
+
+
+async def test_the_request_that_differs_is_shown_next_to_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = ConversationRequests.build
+
+    def build_another(self: ConversationRequests, *given: Any) -> Request:
+        return replace(build(self, *given), effort="low", max_tokens=77)
+
+    monkeypatch.setattr(ConversationRequests, "build", build_another)
+    found = await verify(records_of("plain_answers"))
+    assert found.difference is not None
+    assert "the model, its parameters, the tools or the system prompt differ" in found.difference.text
+    parts = explain(FOLDER / "plain_answers.jsonl", found)
+    assert parts == [("effort", "auto → low"), ("max tokens", "8192 → 77")]
+    assert explain(FOLDER / "plain_answers.jsonl", replace(found, sent=None)) == []
+
+
+async def test_another_text_of_the_loop_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wording, "OUTPUT_RECOVERY", "Go on.")
+    found = await verify(records_of("output_limit"))
+    assert found.difference is not None
+    assert "recorded message.content[0].text: Your reply was cut off" in found.difference.text
+    assert "now message.content[0].text: Go on." in found.difference.text
 
 
 async def test_a_changed_system_prompt_is_counted_apart_and_named() -> None:

@@ -6,15 +6,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
+from pathlib import Path
 from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.secret_text import without_secrets
 from agentcli.history.replay.process import ReplayChanges
-from agentcli.history.replay.verify import verify
+from agentcli.history.replay.verify import Verification, verify
+from agentcli.history.sent_requests import Texts, open_step
 from agentcli.memory.instructions import InstructionFile
 from agentcli.providers.base import Request
+from agentcli.session.timeline import read_timeline
 
 _SECTION = r'<instructions path="([^"\n]*)" which="([^"\n]*)">\n.*?\n</instructions>'
 
@@ -61,6 +64,21 @@ async def compare(
     place = (first.prompt, first.prompt_text) if first is not None else (0, "")
     problem = "" if parts or found.difference is None else found.difference.text
     return Compared(number, tuple((name, without_secrets(text)) for name, text in parts), *place, problem)
+
+
+def explain(path: Path, found: Verification) -> list[tuple[str, str]]:
+    """The parts of the request in which a replay first differs from the record. Empty if the file does not prove what
+    was sent then. Blocking."""
+    if found.sent is None or found.difference is None:
+        return []
+    timeline = read_timeline(path)
+    step = next((one for one in timeline.requests() if one.position == found.difference.line), None)
+    if step is None:
+        return []
+    recorded = open_step(timeline, step, Texts(found.sent.system, found.sent.tools)).sent
+    if recorded.doubts:
+        return []
+    return [(name, without_secrets(text)) for name, text in list_differences(recorded.request, found.sent)]
 
 
 def list_differences(before: Request, now: Request) -> Iterator[tuple[str, str]]:

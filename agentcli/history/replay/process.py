@@ -51,7 +51,17 @@ from agentcli.history.replay.inputs import (
     find_restored,
 )
 from agentcli.history.replay.replies import RecordedDigests, RecordedFronts, RecordedModel
-from agentcli.history.replay.tape import Tape, event_of, input_of, is_copy, is_prompt, is_settings, origin_of, usage_of
+from agentcli.history.replay.tape import (
+    Tape,
+    event_of,
+    input_of,
+    is_copy,
+    is_of_loop,
+    is_prompt,
+    is_settings,
+    origin_of,
+    usage_of,
+)
 from agentcli.memory.notes import MECHANICS
 from agentcli.permissions.policy import Policy
 from agentcli.session.base import SessionContext, restore_event
@@ -63,6 +73,7 @@ from agentcli.tools.registry import Registry, builtin_tools
 STALLED_SECONDS = 5.0
 """Time without progress after which the loop counts as waiting for something that was not recorded."""
 _SAVED = re.compile(r'(/[^\s"\\]*/tool-results)/')
+_OF_COMMANDS = "of commands, which are not replayed"
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
 
@@ -327,6 +338,8 @@ class Process:
             progress(tape.cursor, len(tape.records))
             work = self._next_work()
             if work is None:
+                if is_of_loop(tape.records[tape.cursor]):
+                    tape.counts.set_apart(_OF_COMMANDS)
                 tape.apply_input()
                 continue
             await self._submit(work)

@@ -102,6 +102,8 @@ class RecordedModel:
         """Returns why the replay ends at a request; "" if it goes on."""
         self.request: model.Request | None = None
         """The request that is being answered."""
+        self.last: model.Request | None = None
+        """The last request of the conversation."""
         self._events: deque[model.ModelEvent] = deque()
         self._more = asyncio.Event()
         self._has_started = False
@@ -121,6 +123,7 @@ class RecordedModel:
         self._events.clear()
         if request.purpose == "turn":
             self._tape.request_number += 1
+            self.last = request
             if problem := self.check(request):
                 self._tape.differ(problem)
         self._tape.changed.set()

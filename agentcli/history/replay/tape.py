@@ -92,7 +92,10 @@ class Counts:
     inputs: int = 0
     """Lines that were applied as recorded."""
     apart: dict[str, int] = field(default_factory=dict)
-    """Lines that cannot be verified, by the reason."""
+    """Lines of the loop that cannot be verified, by the reason."""
+
+    def set_apart(self, reason: str, lines: int = 1) -> None:
+        self.apart[reason] = self.apart.get(reason, 0) + lines
 
 
 class Tape:
@@ -295,6 +298,8 @@ def is_of_loop(record: Json) -> bool:
     event = event_of(record)
     name = event.get("event")
     if kind == "shown":
+        if name == "PrefixBroken" and str(event.get("block")).startswith("the tool"):
+            return False  # Which tools are offered is decided outside of the loop.
         is_notice = name == "NoticeRaised" and event.get("code") in _LOOP_NOTICES
         return not event.get("agent") and (name in _LOOP_SHOWN or is_notice)
     if kind != "event":

@@ -36,10 +36,12 @@ class Verification:
     events: int
     """Lines that the loop wrote and that can be verified."""
     requests: int
+    sent: Request | None = None
+    """The request of the replay that differs; None if none does."""
 
     @property
     def exit_code(self) -> int:
-        return 0 if self.difference is None and self.counts.events else 1
+        return 0 if self.difference is None and self.counts.events == self.events > 0 else 1
 
     def to_dict(self) -> Json:
         counts = self.counts
@@ -79,23 +81,22 @@ async def verify(
     tape = Tape(records)
     reader = RecordReader(LoadedSession(Path("/replay.jsonl"), "replay"), NoHistory())
     mode: ev.ModeChanged | None = None
-    taken = 0
+    taken, last = 0, None
     for begin, end in _processes(records):
         if tape.difference is not None:
             break
         tape.open(begin, end)
         reason = _why_not(records[begin:end])
         if reason:
-            lines = sum(map(is_of_loop, records[begin:end]))
-            if lines:
-                tape.counts.apart[reason] = tape.counts.apart.get(reason, 0) + lines
+            if lines := sum(map(is_of_loop, records[begin:end])):
+                tape.counts.set_apart(reason, lines)
         else:
             while taken < end and (taken < begin or records[taken].get("type") in _AT_START):
                 reader.take(records[taken])
                 taken += 1
             builder = ProcessBuilder(tape, reader.session, mode, changes or ReplayChanges())
             try:
-                await _run(Process(builder.build(), builder), progress, check)
+                last = await _run(Process(builder.build(), builder), progress, check)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 text = f"Line {tape.cursor + 1} of the session cannot be replayed: {type(error).__name__}: {error}."
                 raise AgentError(text) from error
@@ -103,17 +104,23 @@ async def verify(
             reader.take(record)
         taken = max(taken, end)
         mode = next((one for record in reversed(records[begin:end]) if (one := _mode_of(record))), mode)
-    events, requests = _count(records)
-    return Verification(tape.counts, tape.difference, events, requests)
+    events = sum(map(is_of_loop, records)) - sum(tape.counts.apart.values())
+    first = tape.difference
+    is_request = first is not None and first.field.endswith("request")
+    return Verification(tape.counts, first, events, _count_requests(records), last if is_request else None)
 
 
-async def _run(process: Process, progress: Callable[[int, int], None], check: Callable[[Request], str] | None) -> None:
+async def _run(
+    process: Process, progress: Callable[[int, int], None], check: Callable[[Request], str] | None
+) -> Request | None:
+    """Run a process to its end; returns its last request."""
     if check is not None:
         process.model.check = check
     try:
         await process.run(progress)
     finally:
         await process.engine.aclose()
+    return process.model.last
 
 
 def _mode_of(record: Json) -> ev.ModeChanged | None:
@@ -138,14 +145,10 @@ def _why_not(records: Sequence[Json]) -> str:
     return old if any(input_of(record, *_OLD_KINDS) for record in records) else ""
 
 
-def _count(records: Sequence[Json]) -> tuple[int, int]:
-    """Lines and requests that can be verified."""
-    lines, requests = 0, 0
-    for begin, end in _processes(records):
-        if not _why_not(records[begin:end]):
-            lines += sum(map(is_of_loop, records[begin:end]))
-            requests += sum(ends_request(records, index) for index in range(begin, end))
-    return lines, requests
+def _count_requests(records: Sequence[Json]) -> int:
+    """Requests that can be verified."""
+    processes = [(begin, end) for begin, end in _processes(records) if not _why_not(records[begin:end])]
+    return sum(ends_request(records, index) for begin, end in processes for index in range(begin, end))
 
 
 def describe(found: Verification) -> list[str]:
