@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.subagents.shared import AgentPermissions
@@ -13,9 +14,11 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.processes.launch import Launcher
-from agentcli.permissions.call_review import CallReview
 from agentcli.permissions.policy import Policy
 from agentcli.tools.base import ToolContext
+
+if TYPE_CHECKING:
+    from agentcli.permissions.call_review import CallReview
 
 _ELSEWHERE = "This agent may change files only in its copy of the project."
 

@@ -31,6 +31,7 @@ from agentcli.workspace.base import UndoChoices, UndoPlan, UndoReport
 
 _MAX_QUOTED = 60
 _MAX_NAMED = 20
+_CANCELLED = "Cancelled. The present result stays, and nothing was changed."
 _USAGE = "Name another model or effort: /what-if MODEL, /what-if EFFORT, or both; and prompt N if it is not the last."
 
 
@@ -211,6 +212,8 @@ async def _settle(engine: Engine, what_if: WhatIf, picked: str, front_end: Front
     if picked == "both":
         await what_if.keep()
         return "The present result stays. The other one is a branch: /tree shows it."
+    if not await _confirm_protected(engine, what_if, front_end):
+        return _CANCELLED
     since, workspace = await what_if.since(), engine.session.workspace
 
     async def read(choices: UndoChoices | None) -> UndoPlan:
@@ -221,7 +224,7 @@ async def _settle(engine: Engine, what_if: WhatIf, picked: str, front_end: Front
 
     choices = await ask_about_lines(engine, front_end, read, "What if")
     if choices is None:
-        return "Cancelled. The present result stays, and nothing was changed."
+        return _CANCELLED
     report = await engine.files.restore(since, choices, what_if.replacement)
     if not report.done:
         return f"{report.text} The present result stays."
@@ -229,6 +232,16 @@ async def _settle(engine: Engine, what_if: WhatIf, picked: str, front_end: Front
     engine.session.store.note_choice(what_if.choice)
     await front_end.open_session(engine.session_id, Rewind(branch=branch))
     return f"The conversation continues with the result of {_title(what_if)}. {_applied(engine, report)}"
+
+
+async def _confirm_protected(engine: Engine, what_if: WhatIf, front_end: FrontEnd) -> bool:
+    """Ask about files that commands may have written in the copies, but not in the project."""
+    if not what_if.protected:
+        return True
+    names = ", ".join(short_name(engine, path) for path in what_if.protected[:_MAX_NAMED])
+    more = f" and {len(what_if.protected) - _MAX_NAMED} more" if len(what_if.protected) > _MAX_NAMED else ""
+    choices = [Choice("take", "Take the result with them", names + more), Choice("no", "Keep the present result")]
+    return await front_end.choose("Other programs run or obey some of its files. Take them?", choices) == "take"
 
 
 def _applied(engine: Engine, report: UndoReport) -> str:

@@ -40,6 +40,7 @@ from agentcli.sandbox.session_folder import SessionFolder
 from agentcli.session.base import Rewind
 from agentcli.session.load import LoadedSession, load_session
 from agentcli.session.timeline import WHAT_IF, PromptStep, Timeline
+from agentcli.shell.paths import is_protected
 from agentcli.tools.base import AgentTask, ToolContext
 from agentcli.tools.files.read_cache import ReadCache
 from agentcli.workspace.base import OtherChanges, SnapshotError
@@ -90,6 +91,8 @@ class WhatIf:
     problem: str = ""
     prompt_id: str = ""
     """Id of the prompt as the agent has sent it."""
+    protected: list[str] = field(default_factory=list)
+    """Paths that the other result changed, and that programs run or obey: in the copies nothing asks about them."""
     _events: list[ev.Event] = field(default_factory=list)
     _trees: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -209,6 +212,7 @@ class WhatIf:
             shadow = await folders.shadow(Path(root))
             tree = await shadow.take_copy(copies.copy_of(Path(root)), _SECONDS)
             self._trees[root] = (before, tree)
+            self.protected += [f"{root}/{path}" for path in await shadow.compare(before, tree) if is_protected(path)]
             then = (record.after or record.before).get(root)
             for texts, after in zip(diffs, (before if then is None else then.tree, tree), strict=True):
                 texts.append(await shadow.patch(before, after, _MAX_DIFF))

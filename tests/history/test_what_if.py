@@ -218,6 +218,16 @@ async def test_changes_outside_of_the_copy_are_refused(tmp_path: Path) -> None:
         assert "only in its copy" in str(server.bodies[5]["messages"][-1])
 
 
+@pytest.mark.parametrize("answer", ["take", "no"])
+async def test_files_that_programs_obey_are_taken_only_after_a_question(tmp_path: Path, answer: str) -> None:
+    other = (reply(call("Bash", command="echo 'touch x' > .envrc")), "Done.")
+    async with CacheServer("One.", *other) as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.command(f"what-if {HAIKU}", "other", answer)
+        assert (desk.folder / ".envrc").exists() == (answer == "take")
+        assert ".envrc" in desk.asked[-1][1][0].detail
+
+
 async def test_esc_leaves_nothing(tmp_path: Path, temp: Path) -> None:
     replies = (*PRESENT, READ, reply(say("I "), call("Write", file_path="new.txt", content="x"), pause(60)))
     async with CacheServer(*replies) as server, WhatIfDesk(tmp_path, server.url) as desk:
