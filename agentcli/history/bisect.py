@@ -33,8 +33,6 @@ from agentcli.workspace.folders import SnapshotFolders
 
 SKIPPED = 125
 """Exit code with which a command says that a state cannot be judged, as for `git bisect run`."""
-_MAX_CHECKED = 128
-"""With more changes the last state is not run first but is part of the search, which saves a run."""
 _STOP_SECONDS = 0.5
 _LAST_LINES = 10
 _SHOWN_CACHES = frozenset({"node_modules"})
@@ -43,7 +41,7 @@ Verdict = Literal["good", "bad", "skipped"]
 
 
 class Search:
-    """Which state to run next. State 0 and the last one come first, to see whether there is anything to find."""
+    """Which state to run next. State 0 comes first, to see whether the command works at all."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -62,21 +60,11 @@ class Search:
     @property
     def max_left(self) -> int:
         """Maximum number of further runs, unless states are skipped."""
-        if self.next() is None:
-            return 0
-        ends = (0 not in self.verdicts) + (self._checks_last and self.last not in self.verdicts)
-        high = self.last if self._checks_last else self._high
-        return ends + (min(high, self._high) - self._low - 1).bit_length()
-
-    @property
-    def _checks_last(self) -> bool:
-        return self.last <= _MAX_CHECKED
+        return 0 if self.next() is None else (0 not in self.verdicts) + (self._high - self._low - 1).bit_length()
 
     def next(self) -> int | None:
         if self.verdicts.get(0) != "good":
             return None if 0 in self.verdicts else 0
-        if self._checks_last and self.verdicts.get(self.last) != "bad":
-            return None if self.last in self.verdicts else self.last
         open_ = [state for state in range(self._low + 1, self._high) if state not in self.verdicts]
         return min(open_, key=lambda state: abs(2 * state - self._low - self._high), default=None)
 
@@ -94,10 +82,8 @@ class Run:
 
     state: int
     verdict: Verdict
-    code: int
+    exit_code: int
     seconds: float
-    own_seconds: float
-    """Time beside the command: for the copies and the sandbox."""
     timed_out: bool
     last_lines: tuple[str, ...]
     """The end of its output. Untrusted."""
@@ -111,8 +97,6 @@ class Copies:
     folders: SnapshotFolders
     context: ToolContext
     cwd: Path
-    folder: Path
-    """For the copies; private."""
     shown: tuple[Path, ...] = ()
     """Paths that are not in the snapshots, and are shown as they are."""
     outputs: tuple[Path, ...] = ()
@@ -131,7 +115,6 @@ class Copies:
 
     async def run(self, state: int, command: str, seconds: float, signal: AbortSignal) -> Run:
         """Run the command in a state. Raises `Aborted`, `SnapshotError` and OSError."""
-        began = time.monotonic()
         await self.check_out(state)
         launcher = await in_thread(self.launcher)
         context = replace(self.context, cwd=self.cwd if self.in_place else self.copy_of(self.cwd), launcher=launcher)
@@ -153,9 +136,8 @@ class Copies:
                 await in_thread(launcher.close)
         code = running.code
         verdict: Verdict = "bad" if not is_over or code not in (0, SKIPPED) else "good" if code == 0 else "skipped"
-        own = time.monotonic() - began - (ended - started)
         lines = tuple(line for line in output.text().splitlines() if line.strip())[-_LAST_LINES:]
-        return Run(state, verdict, code, ended - started, own, not is_over, lines)
+        return Run(state, verdict, code, ended - started, not is_over, lines)
 
     async def check_out(self, state: int) -> None:
         trees = self.states.trees(state)
@@ -226,7 +208,6 @@ async def prepare_copies(
         folders=folders,
         context=context,
         cwd=cwd if any(cwd.is_relative_to(root) for root in outer) else outer[0],
-        folder=where,
         shown=tuple(shown),
         outputs=tuple(outputs),
         outer={root: where / str(number) for number, root in enumerate(outer)},

@@ -6,7 +6,6 @@ Joins the journal of snapshots, which has trees, with the timeline of the sessio
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Literal
 
 from agentcli.core.frozen import frozen, slotted
@@ -123,8 +122,10 @@ class ChangeOrigin:
     """Number of all calls on this branch of the session."""
     request: RequestStep | None = None
     """The reply that made the call."""
-    others: tuple[CallStep, ...] = field(default=())
+    others: tuple[CallStep, ...] = ()
     """Calls that ran at the same time and may have made the change instead."""
+    is_left: bool = False
+    """Whether its prompt is on a branch that was left."""
 
     @property
     def at(self) -> str:
@@ -178,6 +179,7 @@ def find_origin(timeline: Timeline, prompt_id: str, call_id: str = "") -> Change
         len(calls),
         next((one for one in prompt.requests if call is not None and call in one.calls), None),
         tuple(_overlapping(prompt, call) if call_id else ()),
+        is_left=bool(leaf.branch),
     )
 
 

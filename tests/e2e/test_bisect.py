@@ -94,7 +94,7 @@ async def test_the_call_is_found_and_the_project_is_unchanged(program: Program, 
     assert "+sum = wrong" in diff
     assert "+THREE" not in diff
     assert diff[-1] == "  | judged"
-    assert "Run 1 of at most 5, before the first change: good" in ended.err
+    assert "Run 1 of at most 4, before the first change: good" in ended.err
     assert "\x1b" not in ended.out + ended.err
     assert listing(program.work) == before
     assert not in_git or git(program, "status", "--porcelain") == status
@@ -119,7 +119,7 @@ async def test_ends_skips_and_absolute_paths(program: Program) -> None:
     assert "already fails before the first change (exit code 127). The command was not found" in bad.out
     assert "  | nothing-here" in bad.out
     good = await bisect(program, "true")
-    assert (good.code, good.err.count("Run")) == (1, 2)
+    assert (good.code, good.err.count("Run")) == (1, 4)
     assert "The command succeeds after the last change too" in good.out
 
     skips = "if grep -q wrong calc.txt && grep -q three calc.txt; then exit 125; fi; grep -q right calc.txt"
@@ -131,9 +131,18 @@ async def test_ends_skips_and_absolute_paths(program: Program) -> None:
     slow = await bisect(program, "--timeout", "0.2", "grep -q right calc.txt || sleep 60")
     assert "Call 5 of 7" in slow.out
     assert "With this change the command times out" in slow.out
-    late = await bisect(program, "--from", "2", "false")
-    assert "1 change" not in late.err
+    late = await bisect(program, "--from", "2", "--timeout", "0.2", "sleep 60")
     assert "2 changes in session" in late.err
+    assert "already fails before the first change (it timed out)" in late.out
+    for wrong in (("--timeout", "nan", "true"), ("",), ("a", "b", "c")):
+        assert (await bisect(program, *wrong)).code == 2
+
+
+async def test_a_rewind_of_the_files_is_named(program: Program) -> None:
+    await record_session(program)
+    assert "1 file removed" in (await program.run("-p", "/rewind 1 files", "-c")).out
+    found = await bisect(program, "--from", "2", "test -e other.txt")
+    assert found.out.startswith("Your rewind of the files after prompt 2\n"), found.out
 
 
 async def test_it_stops_and_leaves_no_process(program: Program) -> None:
@@ -141,7 +150,7 @@ async def test_it_stops_and_leaves_no_process(program: Program) -> None:
     running = await program.start("bisect", *SANDBOX, "sleep 600")
     assert running.process.stderr is not None
     async with asyncio.timeout(60):
-        await running.process.stderr.readuntil(b"Run 1 of at most 5")
+        await running.process.stderr.readuntil(b"Run 1 of at most 4")
     running.signal(signal.SIGINT)
     ended = await running.finish()
     assert ended.code == 130
@@ -178,7 +187,7 @@ async def test_a_session_without_snapshots_is_reported(program: Program) -> None
         shutil.rmtree(place / "objects")
     pruned = await bisect(program, "true")
     assert pruned.code == 1
-    assert "snapshots of this session were deleted. Snapshots are kept for 30 days" in pruned.err
+    assert "snapshots of this session were deleted: they are kept for 30 days" in pruned.err
     [journal] = (state / "sessions").iterdir()
     journal.unlink()
     assert "This session has no snapshots to search: no call changed files" in (await bisect(program, "true")).err
