@@ -47,7 +47,7 @@ def replay(
 ) -> int:
     """Play a recorded session in the app, offline: no model is called, no tool runs. --verify runs the loop on
     what was recorded and compares what it does now; exit code 1 at a difference. --with, --model, --effort and
-    --append-system-prompt show the first request that would be another one.
+    --append-system-prompt show the first request that would differ.
 
     agentcli replay parser                              play it as it happened
     agentcli replay parser --speed 4                    four times as fast; + and - change it

@@ -62,7 +62,7 @@ async def test_a_changed_line_is_named_with_exit_code_1(program: Program) -> Non
         ended = await program.run("replay", str(name), "--verify")
         assert ended.code == 1
         assert "prompt 2 (“Keep it”), request 4" in ended.out
-        assert "the messages differ" in ended.out
+        assert "differs in the messages" in ended.out
 
 
 async def test_other_instructions_are_tried_on_a_session(program: Program) -> None:

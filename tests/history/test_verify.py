@@ -23,7 +23,8 @@ from agentcli.history.replay.process import ReplayChanges
 from agentcli.history.replay.verify import describe, read_session, verify
 from agentcli.providers.base import Request
 from agentcli.session.base import encode_line
-from tests.support.record_sessions import FOLDER, SCENARIOS, record
+from tests.support.record_sessions import FOLDER, SCENARIOS, Desk, record
+from tests.support.scripts import fails
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +93,7 @@ async def test_the_request_that_differs_is_shown_next_to_the_recorded_one(monkey
     monkeypatch.setattr(ConversationRequests, "build", build_another)
     found = await verify(records_of("plain_answers"))
     assert found.difference is not None
-    assert "the model, its parameters, the tools or the system prompt differ" in found.difference.text
+    assert "differs in the model, its parameters, the tools or the system prompt" in found.difference.text
     parts = explain(FOLDER / "plain_answers.jsonl", found)
     assert parts == [("effort", "auto → low"), ("max tokens", "8192 → 77")]
     assert explain(FOLDER / "plain_answers.jsonl", replace(found, sent=None)) == []
@@ -142,6 +143,20 @@ async def test_a_line_that_is_missing_is_reported_instead_of_waited_for() -> Non
     found = await verify([*records[:gone], *records[gone + 1 :]])
     assert found.difference is not None
     assert found.difference.line == gone + 1
+
+
+async def test_what_is_recorded_for_a_replay_has_no_secrets_and_is_verified(tmp_path: Path) -> None:
+    """The error that the user sees has the secret, as before; the line for replays has not."""
+    key = "sk-ant-api03-" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY" * 2
+    desk = Desk(tmp_path)
+    desk.project.mkdir()
+    await desk.prompts([fails(400, f"The key {key} is wrong."), "Fine."], "Hi", "Again")
+    records = read_session(desk.file())
+    inputs = [json.dumps(record) for record in records if record["type"] == "input"]
+    assert any('"failed"' in line for line in inputs)
+    assert not any(key in line for line in inputs)
+    found = await verify(records)
+    assert found.difference is None, "\n".join(describe(found))
 
 
 def test_a_file_without_a_prompt_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Replay a session with other instructions or settings, until a request would be another one than before."""
+"""Replay a session with other instructions or settings, until a request would differ."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,10 +76,11 @@ class TapeJournal(SessionJournal):
 
 @slotted
 class _RunningCall:
-    call: ToolUseBlock
-    lines: deque[tuple[int, Json]]
-    more: asyncio.Event
+    lines: deque[tuple[int, Json]] = field(default_factory=deque)
+    """Lines to play, with their indices."""
+    more: asyncio.Event = field(default_factory=asyncio.Event)
     given: int = -1
+    """Index of the line that was given last."""
 
 
 @frozen(kw_only=True)
@@ -90,6 +92,7 @@ class RecordedCalls(ToolRunner):
     """The calls that wait for their next line, by id."""
 
     def is_safe(self, call: ToolUseBlock) -> bool:
+        """A call that may change something has a line for its beginning."""
         for record in self.tape.records[self.tape.cursor : self.tape.end]:
             if record.get("type") in ("results-end", "tombstone", "submission-end"):
                 break
@@ -115,7 +118,7 @@ class RecordedCalls(ToolRunner):
         emit: EmitEvent,
         on_start: Callable[[], None],
     ) -> CallResult:
-        running = self.running[call.id] = _RunningCall(call, deque(), asyncio.Event())
+        running = self.running[call.id] = _RunningCall()
         self.tape.changed.set()
         try:
             while True:
@@ -156,6 +159,8 @@ class RecordedCalls(ToolRunner):
         return result
 
     def _result(self, call: ToolUseBlock, index: int, event: ev.ToolFinished) -> CallResult:
+        """The result, with what the lines after the batch say of it. What belongs to the batch goes with its last
+        call."""
         block, stop = event.result, {}
         said: tuple[UserWords, ...] = ()
         texts: tuple[str, ...] = ()
@@ -232,6 +237,8 @@ def _is_reminder(message: Message) -> bool:
 
 
 class RecordedAttachments(Attachments):
+    """The recorded attachments, and the reminders that the conversation itself makes necessary."""
+
     def __init__(self, tape: Tape, new_id: Callable[[], str], *reminders: PlanModeNotice | TaskListReminder) -> None:
         self._tape = tape
         self._new_id = new_id
@@ -243,6 +250,8 @@ class RecordedAttachments(Attachments):
 
 
 class RecordedMentions:
+    """Attaches what was attached to a prompt. No file is read."""
+
     def __init__(self, tape: Tape, new_id: Callable[[], str]) -> None:
         self._tape = tape
         self._new_id = new_id
@@ -251,7 +260,7 @@ class RecordedMentions:
         self, text: str, context: ToolContext, emit: EmitEvent, signal: AbortSignal, *, may_ask: bool = True
     ) -> Sequence[Message]:
         # An abort while the user was asked about an attachment keeps the others.
-        while event_of(self._tape.peek(), "SubmissionInterrupted") and self._is_stopped():  # noqa: ASYNC110 -- a few turns of the loop
+        while self._is_stopped():  # noqa: ASYNC110 -- a few turns of the event loop
             await asyncio.sleep(0)
         messages = take_run(self._tape, self._new_id)
         for message in messages:
@@ -259,9 +268,9 @@ class RecordedMentions:
         return messages
 
     def _is_stopped(self) -> bool:
-        lines = self._tape.ahead()
-        next(lines)
-        return origin_of(next(lines, (0, {}))[1]) == Origin.ATTACHMENT
+        lines = [record for _index, record in islice(self._tape.ahead(), 2)]
+        is_next = len(lines) == 2 and origin_of(lines[1]) == Origin.ATTACHMENT
+        return is_next and bool(event_of(lines[0], "SubmissionInterrupted"))
 
 
 def find_restored(tape: Tape) -> Restored:
@@ -276,6 +285,8 @@ def find_restored(tape: Tape) -> Restored:
 
 
 class RecordedHooks(Hooks):
+    """Answers what hooks answered. No hook runs."""
+
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
 

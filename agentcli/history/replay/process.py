@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agentcli.agent.attachments.mentions import Mentions
 from agentcli.agent.attachments.state_notes import PlanModeNotice, TaskListReminder
@@ -270,7 +270,7 @@ class ProcessBuilder:
             known["StructuredOutput"] = StructuredOutput(self.schema)
         from agentcli.tools.skill import Skill
 
-        known["Skill"] = Skill(_NoSkills())
+        known["Skill"] = Skill(cast(Any, None))
         names = [name for name, _digest in expected.tools] if expected is not None else []
         return [known.get(name) or _UnknownTool(name) for name in names if name != "advisor"]
 
@@ -283,17 +283,6 @@ class ProcessBuilder:
 
         steps: list[ContextStep] = [ToolResultBudget(save), Snip(), Microcompact(clearable_tools()), collapser]
         return Pipeline([step for step in steps if self._env.settings.boolean(f"context.{step.name}")])
-
-
-class _NoSkills:
-    def load(self, name: str, arguments: str) -> None:
-        return None
-
-    def search(self, words: str) -> Sequence[tuple[str, str]]:
-        return ()
-
-    def near(self, name: str) -> Sequence[str]:
-        return ()
 
 
 def _nested(settings: Mapping[str, Any]) -> Json:
