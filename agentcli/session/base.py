@@ -29,7 +29,8 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
                      ended the program; the name again, as in `custom-title`, for readers of the file's end
     resume           another process continues from here; what is open above stays unfinished
     rewind           the conversation continues elsewhere: before a prompt (`before`, its id), where an earlier rewind
-                     left it (`branch`, the uuid of that line), or both. What is above stays in the file as a branch
+                     left it (`branch`, the uuid of that line), or both. What is above stays in the file as a branch.
+                     `added`: begin or end of a branch that was recorded as a whole, not by the loop
     system-context   a new system context
     user-context     the user context, before all messages, from a boundary on (`boundary`, "" for the beginning)
     request-front    digests of the request prefix from here on, for the prompt cache (`front`)

@@ -259,13 +259,13 @@ class SessionStore(Store):
 
     def add_branch(self, rewind: Rewind, there: LoadedSession, events: Iterable[ev.Event], name: str = "") -> str:
         here = self._leaf, self._message_count
-        left = self._write("rewind", rewind.to_dict())
+        left = self._write("rewind", {**rewind.to_dict(), "added": "begin"})
         self._leaf, self._message_count = there.leaf, there.message_count
         for event in events:
             self.record(event)
         if name:
             self._write("branch-name", {"name": name})
-        branch = self._write("rewind", {"branch": left})
+        branch = self._write("rewind", {"branch": left, "added": "end"})
         self._leaf, self._message_count = here
         return branch
 

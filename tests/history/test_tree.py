@@ -20,6 +20,7 @@ from agentcli.commands.tree import price_at, read_tree
 from agentcli.core.events import Event, NoticeRaised, PermissionRequested, UsageReported
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.history.replay.verify import describe, read_session, verify
 from agentcli.session.base import Rewind
 from tests.support.cacheserver import CacheServer
 from tests.support.fakes import collect, result_of
@@ -242,6 +243,11 @@ async def test_the_summary_says_which_files_there_are(tmp_path: Path, what: str,
         assert (desk.folder / "a.txt").exists() == (what == "conversation")
         await desk.prompt("Go on")
         assert f"Files are {said}" in str(server.bodies[-1]["messages"])
+        path = desk.engine.session.store.path
+        assert path is not None
+    found = await verify(read_session(path))
+    assert found.difference is None, "\n".join(describe(found))
+    assert found.exit_code == 0
 
 
 async def test_without_a_summary_the_switch_is_made_all_the_same(tmp_path: Path) -> None:

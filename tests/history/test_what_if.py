@@ -13,6 +13,7 @@ from agentcli.commands.front_end import Choice
 from agentcli.commands.tree import read_tree
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.history.replay.verify import describe, read_session, verify
 from tests.history.test_tree import Desk, texts_sent, write
 from tests.support.cacheserver import CacheServer
 from tests.support.scripts import call, pause, reply, say, think
@@ -138,6 +139,22 @@ async def test_the_user_is_asked_about_lines_that_both_changed(tmp_path: Path, a
         desk.answers = [answer]
         await desk.command(f"what-if {HAIKU}", "other")
         assert contents(desk.folder) == {"calc.txt": f"one\n{line}\nthree\n", "new.txt": "added\n"}
+
+
+@pytest.mark.parametrize("picked", ["other", "both"])
+async def test_the_session_can_be_replayed_and_verified(tmp_path: Path, picked: str) -> None:
+    async with CacheServer(*PRESENT, *OTHER, "Three.") as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        await desk.command(f"what-if {HAIKU}", picked)
+        await desk.prompt("Go on")
+        path = desk.engine.session.store.path
+        assert path is not None
+    found = await verify(read_session(path))
+    assert found.difference is None, "\n".join(describe(found))
+    assert found.exit_code == 0
+    assert any("added to the session by a what-if" in reason for reason in found.counts.apart)
+    assert found.requests == (4 if picked == "both" else 5)
 
 
 async def test_both_results_are_kept_as_branches(tmp_path: Path) -> None:

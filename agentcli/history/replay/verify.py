@@ -129,13 +129,19 @@ def _mode_of(record: Json) -> ev.ModeChanged | None:
 
 
 def _processes(records: Sequence[Json]) -> Iterator[tuple[int, int]]:
-    """Begin and end of the lines of each process."""
-    begins = [0, *(index for index, one in enumerate(records) if one.get("type") == "resume" and index)]
+    """Begin and end of the lines of each process, and of each branch that was added as a whole."""
+    begins = [0, *(index for index, one in enumerate(records) if index and _begins(one))]
     yield from zip(begins, [*begins[1:], len(records)], strict=True)
+
+
+def _begins(record: Json) -> bool:
+    return record.get("type") == "resume" or bool(record.get("added"))
 
 
 def _why_not(records: Sequence[Json]) -> str:
     """Why the lines of a process cannot be verified; "" if they can."""
+    if records[0].get("added"):
+        return "added to the session by a what-if or a summary, or later in that process"
     if any(record.get("type") == "gap" for record in records):
         return "records of this process were lost"
     version = next((str(record["version"]) for record in records if record.get("version")), "?")
