@@ -23,11 +23,12 @@ from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.session.base import Rewind
 from agentcli.session.timeline import PromptStep, Timeline
-from agentcli.workspace.base import RestoreMark, RestorePlan, UndoChoices, UndoPlan
+from agentcli.workspace.base import RestoreMark, RestorePlan, UndoChoices, UndoPlan, WorkspaceDiff
 
 What = Literal["both", "conversation", "files"]
 CANCELLED = "Cancelled. Conversation and files are as they were."
 MAX_TEXT_LINES = 400
+_NO_SNAPSHOTS = "Files were changed since then, but there are no snapshots of them."
 _MAX_NAMED = 3
 
 
@@ -38,7 +39,9 @@ class Destination:
     rewind: Rewind | None
     """None: the conversation is there already."""
     since: int | None
-    """Number of the first submission whose changes were made later; None: no files were changed since."""
+    """Number of the first submission whose changes were made later; None: there are no snapshots of later changes."""
+    is_unknown: bool
+    """Whether files were changed later, of which there are no snapshots."""
     price: ChangePrice
     left: Sequence[PromptStep] = ()
     """The prompts that the conversation leaves."""
@@ -50,7 +53,9 @@ class Destination:
 
 async def read_plan(engine: Engine, place: Destination) -> RestorePlan:
     """What restoring the files of a place would do now."""
-    return RestorePlan() if place.since is None else await engine.session.workspace.restore_plan(place.since)
+    if place.since is not None:
+        return await engine.session.workspace.restore_plan(place.since)
+    return RestorePlan(WorkspaceDiff(problem=_NO_SNAPSHOTS if place.is_unknown else ""))
 
 
 async def read_changes(engine: Engine, plan: RestorePlan) -> Changes:
@@ -126,8 +131,7 @@ async def go(engine: Engine, timeline: Timeline, place: Destination, what: What,
         raise UsageError("A prompt is still running. Stop it with Esc first.")
     lines: list[str] = []
     if what != "conversation":
-        if place.since is None:
-            raise UsageError("No files were changed since then.")
+        assert place.since is not None
         since = place.since
 
         async def read(choices: UndoChoices | None) -> UndoPlan:

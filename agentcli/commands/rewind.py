@@ -38,7 +38,7 @@ from agentcli.workspace.journal import SubmissionRecord
 _WHAT = ("both", "conversation", "files")
 _USAGE = "/rewind [NUMBER [after] [conversation|files|both]], or /rewind undo. /rewind alone shows the numbers."
 _MAX_COUNTED = 50
-"""Prompts with sub-agents whose changes are counted for the list, the latest ones."""
+"""Calls of sub-agents whose changes are counted for the list, those of the latest prompts."""
 _TABS = ("Prompt", "Changes", "Before it", "After it")
 
 
@@ -113,8 +113,11 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
 async def _read(engine: Engine) -> _View:
     tree = await read_tree(engine)
     submissions = list(await engine.session.workspace.submissions())
-    by_agents = {}
-    for step in [step for step in tree.timeline.current if agent_spans(step, submissions)][-_MAX_COUNTED:]:
+    by_agents, count = {}, 0
+    for step in reversed(tree.timeline.current):
+        count += (calls := len(agent_spans(step, submissions)))
+        if not calls or count > _MAX_COUNTED:
+            continue
         changes = sort_changes(await _diff_of_agents(engine, step, submissions), engine.working_dirs[0])
         by_agents[step.id] = (len(changes.files), changes.added, changes.removed)
     return _View(engine, tree, submissions, by_agents)

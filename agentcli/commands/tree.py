@@ -22,7 +22,7 @@ from agentcli.core.events import Event, MessageAppended, NoticeRaised
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.text.format import counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.history.rewind import find_since, submissions_of
+from agentcli.history.rewind import changes_files_later, find_since, submissions_of
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
 from agentcli.history.tree import (
     TreeRow,
@@ -183,10 +183,12 @@ def destination(
     """The place before or after a prompt; "": the start of the conversation."""
     timeline, step = tree.timeline, tree.timeline.prompts.get(prompt_id)
     continues = prompt_id if after or step is None else step.parent
+    since = find_since(submissions, timeline, prompt_id, after=after)
     return Destination(
         name_place(step.text, after=after) if step is not None else "at the start",
         place_after(timeline, prompt_id) if after else place_before(timeline, prompt_id),
-        find_since(submissions, timeline, prompt_id, after=after),
+        since,
+        since is None and changes_files_later(timeline, prompt_id, after=after),
         price_at(engine, tree, continues),
         left_prompts(timeline, continues),
         "" if after else prompt_id,

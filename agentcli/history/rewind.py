@@ -25,6 +25,13 @@ def find_since(
     return None
 
 
+def changes_files_later(timeline: Timeline, prompt_id: str, *, after: bool) -> bool:
+    """Whether calls changed files after a place, as far as they reported it."""
+    ids = list(timeline.prompts)
+    later = ids[ids.index(prompt_id) + after :] if prompt_id in ids else ids
+    return any(call.files for id in later for call in timeline.prompts[id].calls)
+
+
 def submissions_of(prompt: PromptStep, submissions: Sequence[SubmissionRecord]) -> list[SubmissionRecord]:
     """Those of one prompt: several if background agents continued after it."""
     return [one for one in submissions if one.prompt_id == prompt.id and one.restored is None and one.changed]

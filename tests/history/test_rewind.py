@@ -13,10 +13,11 @@ from agentcli.commands.line import run_command
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.history.steps import Step, StepChoice, StepList
+from agentcli.session import recent_messages
 from tests.history.test_tree import Desk, texts_sent, write
 from tests.support.cacheserver import CacheServer
 from tests.support.fakes import collect
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.workspace.folders import git, state_of
 
 pytestmark = pytest.mark.anyio
@@ -242,6 +243,45 @@ async def test_without_snapshots_only_the_conversation_goes_back(tmp_path: Path)
         assert [choice.value for choice in desk.asked[-1][1]] == ["conversation"]
         assert await texts_sent(desk.engine) == []
         assert (desk.folder / "a.txt").exists()
+
+
+async def test_without_undo_that_is_said_and_only_the_conversation_goes_back(tmp_path: Path) -> None:
+    (tmp_path / ".config/agentcli").mkdir(parents=True)
+    (tmp_path / ".config/agentcli/settings.json").write_text('{"undo": false}')
+    async with CacheServer(*three_prompts()) as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.command("rewind 1", "conversation")
+        ((_title, choices),) = desk.asked
+        assert [choice.value for choice in choices] == ["conversation"]
+        assert "there are no snapshots of them" in choices[0].detail
+        assert await texts_sent(desk.engine) == []
+
+
+async def test_a_prompt_in_the_part_of_a_long_session_that_was_not_loaded_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_messages, "MIN_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
+    transport = transport_for(*three_prompts(), "A summary.", "Since.", "Onwards.")
+    model = {"provider": provider_on(transport)}
+    async with Desk(tmp_path, "", **model) as desk:
+        states = []
+        for text in ("First", "Second", "Third"):
+            states.append(state_of(desk.folder))
+            await desk.prompt(text)
+        await collect(desk.engine.compact())
+        await desk.prompt("Afterwards")
+        last, session = state_of(desk.folder), desk.engine.session_id
+    async with Desk(tmp_path, "", resume=session, **model) as desk:
+        assert len(desk.engine.recent_messages) < desk.engine.message_count
+        await desk.command("rewind 2 both", "both")
+        assert await texts_sent(desk.engine) == ["First"]
+        assert desk.prefilled == "Second"
+        assert state_of(desk.folder) == states[1]
+        await desk.command("rewind undo")
+        assert state_of(desk.folder) == last
+        await desk.prompt("Go on")
+        assert "A summary." in said(transport.requests[-1])
 
 
 async def test_mistakes_are_explained(tmp_path: Path) -> None:
