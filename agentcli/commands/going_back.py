@@ -12,11 +12,11 @@ from typing import Literal
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import EmitEvent
 from agentcli.commands.diff import Changes, list_files, show_diff, sort_changes
-from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.commands.undo import ReadPlan, ask_about_conflicts, list_outcome, short_name
 from agentcli.context.report import ChangePrice
 from agentcli.core.aio import Outlet, in_thread
-from agentcli.core.errors import UsageError
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import counted
@@ -127,6 +127,8 @@ async def list_choices(engine: Engine, place: Destination, plan: RestorePlan) ->
 
 async def go(engine: Engine, timeline: Timeline, place: Destination, what: What, front_end: FrontEnd) -> str:
     """Go there. Returns the report for the user; raises `AgentError` if nothing was done."""
+    if what != "files" and not engine.session.interactive:
+        raise Unavailable(front_end.instead)
     if engine.running and engine.session.interactive:
         raise UsageError("A prompt is still running. Stop it with Esc first.")
     lines: list[str] = []
@@ -151,11 +153,16 @@ async def go(engine: Engine, timeline: Timeline, place: Destination, what: What,
             raise UsageError(report.text)
         count, rows = list_outcome(engine, report)
         lines = [f"Files as they were {'then' if what == 'both' else place.name}: {count}.", *rows]
-        if any(kept.is_open for kept in report.kept):
+        if any(kept.is_open for kept in report.kept) and not engine.session.interactive:
             lines.append("Files with changes of your own were left alone. /rewind asks about them in a terminal.")
     if what != "files" and place.rewind is not None:
         text = await _read_text(engine, place)
-        await front_end.open_session(engine.session_id, place.rewind)
+        try:
+            await front_end.open_session(engine.session_id, place.rewind)
+        except AgentError as error:
+            raise AgentError(
+                f"{error} The files were restored; /undo reverts that." if lines else str(error)
+            ) from error
         if text:
             front_end.prefill(text)
         stay = "stays as a branch" if len(place.left) == 1 else "stay as a branch"
@@ -227,12 +234,8 @@ def name_place(label: str, *, after: bool) -> str:
 def filter_choices(choices: Sequence[Choice], wanted: str) -> list[Choice]:
     """The choices that were asked for. Raises `UsageError` if there is none."""
     found = [choice for choice in choices if wanted in ("", choice.value)]
+    if not found and wanted in ("", "conversation"):
+        raise UsageError("The conversation is at this point already.")
     if not found:
-        raise UsageError("Conversation and files are at this point already." if not choices else _refuse(wanted))
+        raise UsageError("The files cannot be restored: they are as they were then, or there are no snapshots of them.")
     return found
-
-
-def _refuse(wanted: str) -> str:
-    if wanted == "conversation":
-        return "The conversation is at this point already."
-    return "The files cannot be restored: they are as they were then, or there are no snapshots of that time."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any, cast
 
 from agentcli.agent.engine import Engine
@@ -23,14 +24,16 @@ from agentcli.commands.going_back import (
 )
 from agentcli.commands.tree import SessionTree, destination, price_at, read_tree, show_call
 from agentcli.commands.undo import short_name
+from agentcli.core.aio import in_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import seconds_between
 from agentcli.core.text.format import ago, counted, money
 from agentcli.core.text.plaintext import plain_line
-from agentcli.history.rewind import agent_spans, describe_changes, spans_of, submissions_of
+from agentcli.history.rewind import agent_spans, describe_changes, find_since, spans_of, submissions_of
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
+from agentcli.history.tree import place_after
 from agentcli.session.timeline import CallStep, PromptStep
 from agentcli.workspace.base import WorkspaceDiff
 from agentcli.workspace.journal import SubmissionRecord
@@ -67,12 +70,14 @@ class _View:
         when = ago(seconds_between(step.at, self.tree.now) or 0.0)
         return f"{describe_changes(step, self.by_agents.get(step.id, (0, 0, 0)))} · {when}"
 
-    def place(self, step: PromptStep, *, after: bool) -> Destination:
-        return destination(self.engine, self.tree, self.submissions, step.id, after=after)
+    async def read_place(self, step: PromptStep, *, after: bool) -> Destination:
+        """In a thread: the price depends on all requests of the session."""
+        return await in_thread(partial(destination, self.engine, self.tree, self.submissions, step.id, after=after))
 
     def can_go_after(self, step: PromptStep) -> bool:
-        place = self.place(step, after=True)
-        return place.rewind is not None or place.since is not None
+        timeline = self.tree.timeline
+        since = find_since(self.submissions, timeline, step.id, after=True)
+        return since is not None or place_after(timeline, step.id) is not None
 
 
 async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
@@ -100,7 +105,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
     elif step is None:
         report = _list_prompts(view)
     else:
-        place = view.place(step, after=after)
+        place = await view.read_place(step, after=after)
         plan = await read_plan(engine, place)
         if what != "conversation" and not front_end.has_pages:
             yield say(await plan_text(engine, plan))
@@ -118,7 +123,8 @@ async def _read(engine: Engine) -> _View:
         count += (calls := len(agent_spans(step, submissions)))
         if not calls or count > _MAX_COUNTED:
             continue
-        changes = sort_changes(await _diff_of_agents(engine, step, submissions), engine.working_dirs[0])
+        found = await _diff_of_agents(engine, step, submissions)
+        changes = await in_thread(partial(sort_changes, found, engine.working_dirs[0]))
         by_agents[step.id] = (len(changes.files), changes.added, changes.removed)
     return _View(engine, tree, submissions, by_agents)
 
@@ -177,7 +183,7 @@ async def _browse(view: _View, front_end: FrontEnd, step: PromptStep | None, *, 
         if chosen is None:
             return None
         part: _Part = chosen.step.value
-        place = view.place(part.prompt, after=chosen.key == "a")
+        place = await view.read_place(part.prompt, after=chosen.key == "a")
         plan = await read_plan(view.engine, place)
         choices = filter_choices(await list_choices(view.engine, place, plan), "")
         shows = [Choice("show", "Show what would change", "")] if plan.diff.folders else []
@@ -252,7 +258,7 @@ async def _show_changes(view: _View, part: _Part) -> list[StepText]:
 
 
 async def _show_place(view: _View, step: PromptStep, *, after: bool) -> list[StepText]:
-    place = view.place(step, after=after)
+    place = await view.read_place(step, after=after)
     plan = await read_plan(view.engine, place)
     head = [f"Going back to {'after' if after else 'before'} this prompt would now change:"]
     if place.price.text:
@@ -264,5 +270,6 @@ async def _show_place(view: _View, step: PromptStep, *, after: bool) -> list[Ste
         parts.append(StepText(f"{short_name(view.engine, conflict.path)}: changed by you and by a prompt", "heading"))
         for clash in conflict.clashes:
             where = f"Line {clash.line}" if clash.line else "The whole file"
-            parts.append(StepText(f"{where}, as it is now:\n{clash.now}Then:\n{clash.replaced or '(none)'}"))
+            now = clash.now.removesuffix("\n") or "(none)"
+            parts.append(StepText(f"{where}, as it is now:\n{now}\nThen:\n{clash.replaced or '(none)'}"))
     return [*parts, *(StepText(folder.text, "diff") for folder in plan.diff.folders if folder.text)]

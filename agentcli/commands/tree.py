@@ -204,7 +204,8 @@ async def go_to(
     if engine.running:
         raise UsageError("A prompt is still running. Stop it with Esc, then try again.")
     submissions = await engine.session.workspace.submissions()
-    ways = {way: destination(engine, tree, submissions, row.prompt, after=way == "after") for way in ("after", "edit")}
+    find_way = partial(destination, engine, tree, submissions, row.prompt)
+    ways = {way: await in_thread(partial(find_way, after=way == "after")) for way in ("after", "edit")}
     labels = {"after": "Continue after it", "edit": "Edit it and send it again"}
     choices = [
         Choice(way, labels[way] if row.prompt else "Start again", place.price.text)

@@ -82,7 +82,7 @@ async def test_esc_twice_rewinds_conversation_and_files_and_undo_returns_with_th
 
         # The branch that was left is still there, with its files.
         await app.submit("/tree 2")
-        await app.wait_for("Continue after “improve them”")
+        await app.wait_for("Continue after it")
         await app.press("enter")
         await app.wait_for("Should the files go back too?")
         await app.press("enter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,16 @@ async def test_mistakes_are_explained(tmp_path: Path) -> None:
         assert "cannot be restored" in await desk.command("rewind 1 files")
 
 
+async def test_nothing_goes_back_while_a_prompt_runs(tmp_path: Path) -> None:
+    async with CacheServer(*three_prompts()) as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        async with aclosing(desk.engine.submit("Second")) as events:
+            await anext(events)
+            assert "still running" in await desk.command("rewind 1 both", "both")
+            assert "still running" in await desk.command("rewind undo")
+        assert (desk.folder / "a.txt").exists()
+
+
 async def test_a_run_without_a_user_restores_files_and_leaves_conflicts(tmp_path: Path) -> None:
     async with CacheServer(*three_prompts()) as server:
         async with Desk(tmp_path, server.url) as desk:
@@ -311,7 +322,9 @@ async def test_a_run_without_a_user_restores_files_and_leaves_conflicts(tmp_path
 
             assert "1  First" in await run("rewind ")
             assert "Nothing was done." in await run("rewind 2")
-            assert "not available here" in await run("rewind 2 conversation")
+            for what in ("conversation", "both"):
+                assert "not available here" in await run(f"rewind 2 {what}")
+            assert (desk.folder / "made.txt").exists()
             report = await run("rewind 2 files")
             assert "left alone, the same lines were changed later" in report
             assert (desk.folder / "a.txt").read_text() == "1\nmine\n3\n4\n5\n"
