@@ -73,7 +73,9 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 
 def play_session(frames: Sequence[Frame], speed: float) -> int:
-    """Play a recorded session in the app."""
+    """Play a recorded session in the app. Raises `UsageError` without a terminal for it."""
+    if not (os.isatty(0) and os.isatty(1)) or is_dumb_terminal(os.environ):
+        raise UsageError("Playing a session needs a terminal. Without one: agentcli replay SESSION --verify")
     from agentcli.tui.start import run_replay
 
     _keep_tracebacks_in_files(os.environ)

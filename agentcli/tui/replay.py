@@ -204,7 +204,7 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
 
     def _show_state(self) -> None:
         total = self.frames[-1].at if self.frames else 0.0
-        prompts = sum(frame.is_prompt for frame in self.frames)
+        prompts = self.frames[-1].prompt if self.frames else 0
         number = self.frames[max(0, self.index - 1)].prompt if self.frames else 0
         is_over = self.index >= len(self.frames)
         sign = "at the end" if is_over else "paused" if self.is_paused else "playing"

@@ -65,6 +65,16 @@ async def test_a_changed_line_is_named_with_exit_code_1(program: Program) -> Non
         assert "differs in the messages" in ended.out
 
 
+async def test_a_bundle_for_a_bug_report_is_verified_too(program: Program) -> None:
+    await record_session(program)
+    exported = await program.run("sessions", "export", "Shout", "--format", "bundle", "-o", "report.zip")
+    assert exported.code == 0, exported.err
+    ended = await program.run("replay", "report.zip", "--verify", "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["difference"]) == (0, None)
+    assert found["requests"] == {"identical": 5, "of": 5}
+
+
 async def test_other_instructions_are_tried_on_a_session(program: Program) -> None:
     await record_session(program)
     (program.work / "new.md").write_text("Be harsh.\n")
