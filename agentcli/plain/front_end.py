@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from agentcli.session.base import Rewind
 
 NOT_CONNECTED = "No model is connected: /login connects one. agentcli demo is a tour without one."
+_MAX_COLUMN = 40
+"""Characters of details that stand before the choices; longer ones stand behind."""
 _ALTERNATIVES = {
     "find": "Search in the terminal's own scrollback.",
     "theme": "Plain mode uses the terminal's own colours.",
@@ -80,7 +82,10 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
         session.write([prose(title if title.endswith("?") else f"{title}:", "text")])
         for number, choice in enumerate(choices, 1):
             mark, detail = f"  {number:>2}  ", f"{choice.detail}  "
-            session.write([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
+            if len(detail) > _MAX_COLUMN:
+                session.write([prose(f"{choice.label}: {choice.detail}", "text", mark, "mark")])
+            else:
+                session.write([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
         while True:
             text = await session.read("Which one (a number, or Enter for none): ")
             if text is None or not text.strip():
