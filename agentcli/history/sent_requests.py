@@ -62,7 +62,6 @@ class OpenedStep:
     sent: SentRequest
     before: SentRequest | None
     response: tuple[Block, ...]
-    stop_reason: str = ""
 
 
 class Texts:
@@ -99,7 +98,7 @@ def open_step(timeline: Timeline, step: RequestStep, texts: Texts) -> OpenedStep
     before = rebuilt.get(turns[place - 1].position) if place else None
     reply = next((one for one in loaded.messages if one.id == step.message_id), None)
     content = reply.content if reply is not None else ()
-    return OpenedStep(step, rebuilt[step.position], before, content, step.stop_reason)
+    return OpenedStep(step, rebuilt[step.position], before, content)
 
 
 def _rebuild(
@@ -120,8 +119,6 @@ def _rebuild(
         if position in steps:
             # The front of a request is recorded after its usage, if it is another one.
             complete()
-            if len(found) == len(wanted):
-                break
             if position in wanted:
                 pending[position] = (_view_of(session), tuple(session.messages))
         reader.take(record)
@@ -129,8 +126,6 @@ def _rebuild(
         if record.get("type") == "request-front" and (front := front_from(session.front)) is not None:
             fronts.append(front)
     complete()
-    for record in read_records(path):
-        reader.take(record)
     reader.settle()
     return found, session
 

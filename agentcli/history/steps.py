@@ -53,17 +53,8 @@ class StepTab:
 class StepScreen(Protocol):
     """The open screen, for what changes it."""
 
-    def set_steps(self, steps: Sequence[Step]) -> None:
-        """Replace the steps. The cursor, the folds and the search stay."""
-
     def go_to(self, step_id: str) -> None:
         """Move the cursor to a step and unfold what hides it."""
-
-    def read_again(self) -> None:
-        """Read the shown tab again, because its content has changed."""
-
-    def say(self, text: str, *, good: bool = False) -> None:
-        """Show a message until the cursor moves."""
 
 
 def _always(_step: Step) -> bool:

@@ -86,16 +86,13 @@ class Scrubber(ListSheet[str, StepChoice]):
             return
         if self._start is None and steps:
             self._start = next((step.id for step in reversed(steps) if not step.parent), steps[-1].id)
-        self.set_steps(steps)
-        if self._list.opened is not None:
-            self._list.opened(self)
-
-    def set_steps(self, steps: Sequence[Step]) -> None:
         self._steps = {step.id: step for step in steps}
         self._parents = {step.parent for step in steps if step.parent}
         if self._start in self._steps:
             self._unfolded.add(self._steps[self._start].parent)
         self._set_rows()
+        if self._list.opened is not None:
+            self._list.opened(self)
 
     def _set_rows(self) -> None:
         if self.is_open:
@@ -149,10 +146,6 @@ class Scrubber(ListSheet[str, StepChoice]):
     # ------------------------------------------------------------------------------------------------------ the tab
 
     def follow_cursor(self, row: Row[str] | None) -> None:
-        self._show_tab()
-
-    def read_again(self) -> None:
-        self._texts = self._shown = None
         self._show_tab()
 
     def _show_tab(self) -> None:
