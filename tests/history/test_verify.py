@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from agentcli.agent.profile import ConversationRequests
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.history.replay import compare as comparing
+from agentcli.history.replay import process
 from agentcli.history.replay.compare import compare, explain, replace_instructions
 from agentcli.history.replay.process import ReplayChanges
 from agentcli.history.replay.verify import describe, read_session, verify
@@ -157,6 +160,25 @@ async def test_what_is_recorded_for_a_replay_has_no_secrets_and_is_verified(tmp_
     assert not any(key in line for line in inputs)
     found = await verify(records)
     assert found.difference is None, "\n".join(describe(found))
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_damaged_file_has_a_result_or_a_reason_and_never_hangs(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STALLED_SECONDS", 0.02)
+    chance = random.Random(seed)
+    records = records_of(chance.choice(list(SCENARIOS)))
+    for _damage in range(3):
+        record = records[chance.randrange(len(records))]
+        name = chance.choice(list(record))
+        if name != "type":
+            record[name] = chance.choice([None, 1, "x", [], {}])
+    del records[chance.randrange(len(records))]
+    with suppress(AgentError):
+        found = await verify(records)
+        assert found.exit_code in (0, 1)
+        assert describe(found)
 
 
 def test_a_file_without_a_prompt_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def list_prompts(frames: Sequence[Frame]) -> list[Step]:
     """A step for each prompt; its value is the index of its frame."""
     steps, calls = list[Step](), 0
     starts = [index for index, frame in enumerate(frames) if frame.is_prompt]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(frames)], strict=True), 1):
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(frames)], strict=False), 1):
         calls = sum(isinstance(frame.event, ev.ToolStarted) for frame in frames[start:end])
         event = frames[start].event
         assert isinstance(event, ev.MessageAppended)

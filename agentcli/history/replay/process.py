@@ -398,7 +398,8 @@ class Process:
             )
         finally:
             await cancel_and_wait([changed])
-        return bool(done)
+        # After work that kept the event loop busy both are due at once.
+        return bool(done) or self.tape.changed.is_set()
 
     async def _consume(self, events: AsyncGenerator[ev.Event, None]) -> None:
         async with aclosing(events) as stream:

@@ -60,7 +60,7 @@ class Verification:
 def read_session(path: Path) -> list[Json]:
     """The lines of a session. Blocking. Raises `AgentError` if there is nothing to replay."""
     try:
-        records = list(read_records(path))
+        records = [record for record in read_records(path) if isinstance(record.get("type"), str)]
     except OSError as error:
         raise AgentError(f"The session cannot be read: {error.strerror}.") from error
     if not any(record.get("type") == "user" for record in records):
@@ -77,8 +77,22 @@ async def verify(
     check: Callable[[Request], str] | None = None,
 ) -> Verification:
     """Replay the whole session. `check` gets each request of the loop before it is answered, and returns why the
-    replay ends there, or ""."""
+    replay ends there, or "". Raises `AgentError` for lines that are damaged."""
     tape = Tape(records)
+    try:
+        return await _verify(tape, changes or ReplayChanges(), progress, check)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+        text = f"Line {tape.cursor + 1} of the session cannot be replayed: {type(error).__name__}: {error}."
+        raise AgentError(text) from error
+
+
+async def _verify(
+    tape: Tape,
+    changes: ReplayChanges,
+    progress: Callable[[int, int], None],
+    check: Callable[[Request], str] | None,
+) -> Verification:
+    records = tape.records
     reader = RecordReader(LoadedSession(Path("/replay.jsonl"), "replay"), NoHistory())
     mode: ev.ModeChanged | None = None
     taken, last = 0, None
@@ -94,12 +108,8 @@ async def verify(
             while taken < end and (taken < begin or records[taken].get("type") in _AT_START):
                 reader.take(records[taken])
                 taken += 1
-            builder = ProcessBuilder(tape, reader.session, mode, changes or ReplayChanges())
-            try:
-                last = await _run(Process(builder.build(), builder), progress, check)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                text = f"Line {tape.cursor + 1} of the session cannot be replayed: {type(error).__name__}: {error}."
-                raise AgentError(text) from error
+            builder = ProcessBuilder(tape, reader.session, mode, changes)
+            last = await _run(Process(builder.build(), builder), progress, check)
         for record in records[taken:end]:
             reader.take(record)
         taken = max(taken, end)
