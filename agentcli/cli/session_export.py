@@ -32,9 +32,7 @@ def export(
     ] = None,
     theme: Annotated[str | None, table_option("--theme")] = None,
     thinking: Annotated[bool, typer.Option("--thinking", help="Include the model's thinking.")] = False,
-    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Export this branch instead.")] = None,
-    every_branch: Annotated[bool, typer.Option("--all-branches", help="Export all branches.")] = False,
-    keep_secrets: Annotated[bool, typer.Option("--keep-secrets", help="Do not replace keys and passwords.")] = False,
+    keep_secrets: Annotated[bool, typer.Option("--keep-secrets", help="Replace no secrets and no paths.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file without asking.")] = False,
 ) -> None:
     """Write a session to a file: Markdown, JSON, a page for the browser that needs no network, or a bundle for a bug
@@ -44,54 +42,35 @@ def export(
     agentcli sessions export regex --format bundle  a .zip for a bug report
     agentcli sessions export parser -o -            Markdown on standard output
     """
-    from agentcli.assemble import Options, settings_for
+    from agentcli.history.export import files
     from agentcli.history.export.document import read_document
-    from agentcli.history.export.files import (
-        CHECK_IT,
-        ExportContext,
-        choose_format,
-        default_name,
-        export_bundle,
-        export_document,
-    )
 
-    if branch and every_branch:
-        raise UsageError("--branch and --all-branches exclude each other.")
-    chosen = choose_format(output or "", format)
+    chosen = files.choose_format(output or "", format)
     if chosen == "bundle" and output == "-" and sys.stdout.isatty():
         raise UsageError("A bundle is binary: name a file with -o.")
     info = find_session(session)
     if info.size > _SLOW:
         echo(f"Reading {byte_size(info.size)}, which takes a while. Ctrl+C stops.", err=True)
-    settings = settings_for(Options(cwd=Path.cwd()))
-    names = [row.key for row in settings.describe() if row.source != "default"]
-    context = ExportContext(os.environ, names, settings.get("theme") or "auto", theme, keep_secrets)
+    context = files.read_context(Path.cwd(), os.environ, theme, keeps_secrets=keep_secrets)
     if chosen == "bundle":
-        exported = export_bundle(info.path, context)
+        data, redactions = files.export_bundle(info.path, context)
     else:
-        document = read_document(info.path, branch=branch or "", every_branch=every_branch, thinking=thinking)
-        exported = export_document(document, chosen, context)
-    prints = output == "-"
-    if not prints:
-        file = Path(output or default_name(info.session_id, chosen))
-        _write(file, exported.data, force=force)
-        echo(f"Wrote {byte_size(len(exported.data))} to {show_name(str(file))}.")
-    elif chosen == "bundle":
-        write_bytes(exported.data)
+        data, redactions = files.export_document(read_document(info.path, thinking=thinking), chosen, context)
+    if output == "-":
+        write_bytes(data)
     else:
-        echo(exported.data.decode(), end="")
-    echo(f"{exported.redactions} {CHECK_IT}", err=prints)
+        file = Path(output or files.default_name(info.session_id, chosen))
+        _write(file, data, force=force)
+        echo(f"Wrote {byte_size(len(data))} to {show_name(str(file))}.")
+    echo(f"{redactions} {files.CHECK_IT}", err=output == "-")
 
 
 def _write(file: Path, data: bytes, *, force: bool) -> None:
     from agentcli.history.export.files import write_new
 
     try:
-        try:
-            write_new(file, data, replaces=force)
-        except FileExistsError:
-            if not sys.stdin.isatty() or not confirm(f"{show_name(str(file))} exists. Replace it?"):
-                raise AgentError(f"{show_name(str(file))} exists already. To replace it, add --force.") from None
-            write_new(file, data, replaces=True)
-    except OSError as error:
-        raise AgentError(f"{show_name(str(file))} was not written: {error.strerror or error}.") from error
+        write_new(file, data, replaces=force)
+    except FileExistsError:
+        if not sys.stdin.isatty() or not confirm(f"{show_name(str(file))} exists. Replace it?"):
+            raise AgentError(f"{show_name(str(file))} exists already. To replace it, add --force.") from None
+        write_new(file, data, replaces=True)

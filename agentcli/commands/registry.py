@@ -197,7 +197,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "export",
         "Write the conversation to a file: Markdown, JSON, HTML or a bundle",
-        "[file] [--format md|json|html|bundle] [--thinking]",
+        "[file] [--thinking]",
         module="transcript",
         concurrent=True,
     ),

@@ -17,13 +17,11 @@ from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.history.export.files import (
     CHECK_IT,
-    FORMATS,
-    ExportContext,
-    Exported,
     choose_format,
     default_name,
     export_bundle,
     export_document,
+    read_context,
     write_new,
 )
 from agentcli.session.timeline import Timeline, read_timeline
@@ -94,53 +92,36 @@ async def run_export(engine: Engine, arguments: str) -> str:
     Recognised secrets are replaced, and listed. Searches in the project find the file unless .gitignore lists it. A
     non-interactive run prints the text instead.
 
-    /export                  write the conversation to a Markdown file
-    /export talk.html        write a page for the browser to this file
-    /export --format bundle  write a bundle for a bug report
-    /export --thinking       include the model's thinking
+    /export             write the conversation to a Markdown file
+    /export talk.html   write a page for the browser to this file
+    /export report.zip  write a bundle for a bug report
+    /export --thinking  include the model's thinking
     """
-    name, wanted, thinking = _export_arguments(arguments)
-    format = choose_format(name, wanted)
+    words = arguments.split()
+    name = " ".join(word for word in words if word != "--thinking")
+    if name.startswith("-"):
+        raise UsageError(f"/export does not know {plain_line(name, 80)}. It takes a file name and --thinking.")
     messages = await engine.all_messages()
     if not any(message.is_prompt for message in messages):
         raise UsageError("There is nothing to export yet.")
-    if not engine.session.interactive and (name or format == "bundle"):
+    if not engine.session.interactive and name:
         # A program may pass on prompts of others, which must not write files without a permission check.
         raise UsageError("In a non-interactive run /export prints the conversation. Redirect its output to a file.")
     # In a thread: a long conversation takes seconds.
-    exported = await in_thread(_export, engine, messages, format, thinking)
+    data, redactions = await in_thread(_export, engine, messages, choose_format(name), "--thinking" in words)
     if not engine.session.interactive:
-        return exported.data.decode()
-    path = await in_thread(_write, engine, name, format, exported.data)
-    written = f"Wrote {byte_size(len(exported.data))} to {plain_line(str(path), 400)}."
-    return f"{written} {_FOUND_BY_SEARCHES}\n{plain_text(exported.redactions)} {CHECK_IT}"
+        return data.decode()
+    path = await in_thread(_write, engine, name, data)
+    written = f"Wrote {byte_size(len(data))} to {plain_line(str(path), 400)}."
+    return f"{written} {_FOUND_BY_SEARCHES}\n{plain_text(redactions)} {CHECK_IT}"
 
 
-def _export_arguments(arguments: str) -> tuple[str, str | None, bool]:
-    """File name, format and whether thinking is included. Raises `UsageError`."""
-    words = arguments.replace("--format=", "--format ").split()
-    wanted = None
-    if "--format" in words:
-        place = words.index("--format")
-        if place + 1 == len(words):
-            raise UsageError(f"--format needs one of {', '.join(FORMATS)}.")
-        wanted = words[place + 1]
-        del words[place : place + 2]
-    name = " ".join(word for word in words if word != "--thinking")
-    if name.startswith("-"):
-        raise UsageError(f"/export does not know {plain_line(name, 80)}. It takes a file, --format and --thinking.")
-    return name, wanted, "--thinking" in words
-
-
-def _export(engine: Engine, messages: Sequence[Message], format: str, thinking: bool) -> Exported:
+def _export(engine: Engine, messages: Sequence[Message], format: str, thinking: bool) -> tuple[bytes, str]:
     """Blocking. Raises `AgentError`."""
-    from agentcli.assemble import Options, settings_for
-    from agentcli.history.export.document import Branch, describe
+    from agentcli.history.export.document import describe
 
-    path, environ = engine.session.store.path, engine.session.environ or os.environ
-    settings = settings_for(Options(cwd=engine.root, environ=environ))
-    names = [row.key for row in settings.describe() if row.source != "default"]
-    context = ExportContext(environ, names, settings.get("theme") or "auto")
+    path = engine.session.store.path
+    context = read_context(engine.root, engine.session.environ or os.environ)
     if format == "bundle":
         if path is None:
             raise AgentError("This session is not saved, so there is no file for a bundle.")
@@ -149,29 +130,25 @@ def _export(engine: Engine, messages: Sequence[Message], format: str, thinking: 
     if path is not None:
         with suppress(OSError):
             timeline = read_timeline(path)
-    document = describe([Branch(messages)], timeline, engine.title_of, thinking=thinking)
-    return export_document(document, format, context)
+    return export_document(describe(messages, timeline, thinking=thinking), format, context)
 
 
-def _write(engine: Engine, name: str, format: str, data: bytes) -> Path:
+def _write(engine: Engine, name: str, data: bytes) -> Path:
     """Write a new file and return its path, relative to the project if inside. Blocking. Raises `AgentError`."""
     folder = engine.working_dirs[0]
-    names = [name] if name else [default_name(engine.session_id, format, number) for number in range(1, 100)]
+    names = [name] if name else [default_name(engine.session_id, "md", number) for number in range(1, 100)]
     for each in names:
         try:
             path = Path(os.path.normpath(folder / Path(each).expanduser()))
         except RuntimeError as error:
-            raise AgentError(
-                f"The home folder of {plain_line(each, 400)} is unknown. Name a file in the project."
-            ) from error
-        real = Path(os.path.realpath(path.parent))
-        if not any(real.is_relative_to(os.path.realpath(allowed)) for allowed in engine.working_dirs):
+            problem = f"The home folder of {plain_line(each, 400)} is unknown."
+            raise AgentError(f"{problem} Name a file in the project.") from error
+        parent = Path(os.path.realpath(path.parent))
+        if not any(parent.is_relative_to(os.path.realpath(allowed)) for allowed in engine.working_dirs):
             raise AgentError(f"{plain_line(str(path), 400)} is outside the project. Name a file inside it.")
         try:
             write_new(path, data)
         except FileExistsError:
             continue
-        except OSError as error:
-            raise AgentError(f"{plain_line(str(path), 400)} was not written: {error.strerror or error}.") from error
         return path.relative_to(folder) if path.is_relative_to(folder) else path
     raise AgentError(f"{plain_line(names[-1], 400)} exists already. Name another file: /export NAME")

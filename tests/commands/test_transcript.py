@@ -27,9 +27,8 @@ from agentcli.core.messages import (
     wrap_error,
 )
 from agentcli.core.permission import Answer
-from agentcli.core.text.plaintext import plain_line
-from agentcli.history.export.document import Branch, describe
-from agentcli.history.export.files import Exported, export_document
+from agentcli.history.export.document import describe
+from agentcli.history.export.files import export_document
 from agentcli.history.export.markdown import to_markdown
 from agentcli.session.timeline import CallStep, PromptStep, Timeline
 from tests.commands.test_commands import engine_on, refused, said
@@ -44,12 +43,9 @@ pytestmark = pytest.mark.anyio
 def exported(*messages: Message, ended: Sequence[ToolFinished] = (), thinking: bool = False) -> str:
     """The Markdown without its heading."""
 
-    def title(name: str, given: Json) -> str:
-        return plain_line(f"{name} {given.get('command', '')}")
-
     steps = [CallStep(one.tool_use_id, one.name, {}, "", end=one) for one in ended]
     timeline = Timeline("s", Path(), prompts={"": PromptStep("", "", "", "", calls=steps)})
-    text = to_markdown(describe([Branch(messages)], timeline, title, thinking=thinking))
+    text = to_markdown(describe(messages, timeline, thinking=thinking))
     return text.partition("\n\n")[2].partition("\n\n")[2].removesuffix("\n")
 
 
@@ -121,7 +117,7 @@ def test_the_heading_has_the_title_the_date_and_the_models() -> None:
 
     def heading(*messages: Message, title: str = "", began: str = "") -> list[str]:
         timeline = Timeline("s", Path(), title=title, began=began)
-        return to_markdown(describe([Branch(messages)], timeline, lambda name, _input: name)).split("\n\n")[:2]
+        return to_markdown(describe(messages, timeline)).split("\n\n")[:2]
 
     assert heading(prompt, answer) == ["# Fix the parser", "opus"]
     assert heading(prompt, title="Parser", began="2026-03-04T12:00:00.000Z") == ["# Parser", "2026-03-04"]
@@ -144,6 +140,15 @@ async def test_the_session_file_tells_what_was_changed_and_denied(tmp_path: Path
     assert "```diff\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n```" in text
     assert "**Call** `Bash make all` (denied by you)\n\nDone." in text
     assert re.match(r"# change it\n\n\d{4}-\d\d-\d\d · \S+\n\n## Prompt\n\nchange it\n", text)
+
+
+def test_errors_are_exported() -> None:
+    error = Message("user", (TextBlock("The server is\noverloaded"),), "e", Origin.ERROR)
+    assert exported(error) == "*Error: The server is overloaded*"
+
+
+def test_hidden_characters_are_spelled_out() -> None:
+    assert "a<U+202E>b" in exported(*ran("printf", "a\u202eb"))
 
 
 def test_text_of_a_tool_brings_no_control_sequences() -> None:
@@ -206,7 +211,7 @@ async def test_a_long_conversation_is_written_beside_the_event_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def rendering(*given: Any) -> Exported:
+    def rendering(*given: Any) -> tuple[bytes, str]:
         threads.append(threading.current_thread())
         return export_document(*given)
 

@@ -16,12 +16,14 @@ from agentcli.config.themes import load_themes, theme_folders
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.looks import Rgb, contrast, parse_colour
 from agentcli.core.messages import Json
+from agentcli.core.text.secret_text import redact_values
 from agentcli.history.export.document import read_document
 from agentcli.history.export.files import (
     ExportContext,
     choose_format,
     export_bundle,
     export_document,
+    read_context,
     write_new,
 )
 from agentcli.history.export.page import MAX_OUTPUT
@@ -47,14 +49,14 @@ def shows(text: str) -> FakeTool:
 
 
 def context(folder: Path, **rest: Any) -> ExportContext:
-    return ExportContext({"HOME": str(folder)}, ["model"], "auto", **rest)
+    return ExportContext({"HOME": str(folder)}, ["model"], choose_themes("auto", theme_folders(None)), **rest)
 
 
 def export(folder: Path, format: str, *, keeps_secrets: bool = False, **rest: Any) -> tuple[str, str]:
     """The text and the sentence about what was replaced."""
     document = read_document(session_file(folder), **rest)
-    made = export_document(document, format, context(folder, keeps_secrets=keeps_secrets))
-    return made.data.decode(), made.redactions
+    data, redactions = export_document(document, format, context(folder, keeps_secrets=keeps_secrets))
+    return data.decode(), redactions
 
 
 async def record(folder: Path, *replies: Json | str, prompts: tuple[str, ...] = ("go",), **rest: Any) -> None:
@@ -83,9 +85,7 @@ async def test_the_json_has_prompts_with_requests_calls_costs_and_answers(tmp_pa
     document = json.loads(export(tmp_path, "json")[0])
     assert (document["format"], document["version"], document["redactions"]) == ("agentcli session", 1, [])
     assert (document["session"]["prompts"], document["session"]["calls"]) == (2, 2)
-    [branch] = document["branches"]
-    assert branch["is_current"]
-    first, second = branch["prompts"]
+    first, second = document["prompts"]
     assert (first["number"], first["text"], first["answer"], first["finished"]) == (
         1,
         "is it fine?",
@@ -99,31 +99,17 @@ async def test_the_json_has_prompts_with_requests_calls_costs_and_answers(tmp_pa
     assert first["cost_usd"] == pytest.approx(sum(request["cost_usd"] for request in first["requests"]))
     assert document["session"]["cost_usd"] == pytest.approx(first["cost_usd"] + second["cost_usd"])
     with_thinking = json.loads(export(tmp_path, "json", thinking=True)[0])
-    assert with_thinking["branches"][0]["prompts"][0]["items"][0] == {"type": "thinking", "text": "Hm."}
+    assert with_thinking["prompts"][0]["items"][0] == {"type": "thinking", "text": "Hm."}
 
 
-async def test_another_branch_or_all_of_them_can_be_exported(tmp_path: Path) -> None:
+async def test_the_current_branch_is_exported(tmp_path: Path) -> None:
     await record(tmp_path, "One.", "Two.", prompts=("first", "second"))
     second = list(read_timeline(session_file(tmp_path)).prompts)[1]
     b = recorded_again(tmp_path, "Three.", rewind=Rewind(before=second))
     async with b.engine:
-        b.engine.session.store.begin_branch("other way", leaves=False)
         await b.run("instead")
-    current = json.loads(export(tmp_path, "json")[0])["branches"]
-    assert [[prompt["text"] for prompt in branch["prompts"]] for branch in current] == [["first", "instead"]]
-    both = json.loads(export(tmp_path, "json", every_branch=True)[0])["branches"]
-    assert [[(prompt["number"], prompt["text"]) for prompt in branch["prompts"]] for branch in both] == [
-        [(1, "first"), (2, "instead")],
-        [(2, "second")],
-    ], "what the branches share is there once"
-    named = json.loads(export(tmp_path, "json", branch="Other Way")[0])["branches"]
-    assert named[0]["name"] == "other way"
-    text, _redactions = export(tmp_path, "md", every_branch=True)
-    assert "# Branch: other way\n\n## Prompt\n\nfirst" in text
-    assert "# Branch: a branch that was left\n\n## Prompt\n\nsecond" in text
-    assert "⑂ other way" in export(tmp_path, "html", every_branch=True)[0]
-    with pytest.raises(UsageError, match=r"no branch nope\. Its branches with a name: other way"):
-        export(tmp_path, "json", branch="nope")
+    prompts = json.loads(export(tmp_path, "json")[0])["prompts"]
+    assert [(prompt["number"], prompt["text"]) for prompt in prompts] == [(1, "first"), (2, "instead")]
 
 
 # ------------------------------------------------------------------------------------------------------------ secrets
@@ -134,27 +120,26 @@ async def test_secrets_are_replaced_the_same_everywhere_and_listed_with_their_pl
     for format in ("md", "json", "html"):
         text, redactions = export(tmp_path, format, thinking=True)
         assert redactions == (
-            "3 secrets were replaced: 1 Anthropic API key in prompt 1, the answer to prompt 2 and the output of call 1 "
-            "`Look cat .env`, 2 values that look like a password in the answer to prompt 2 and the output of call 1 "
-            "`Look cat .env`."
+            "3 secrets were replaced: 1 Anthropic API key in prompt 1, prompt 2 and call 1 `Look cat .env`, 2 "
+            "suspected passwords in prompt 2 and call 1 `Look cat .env`."
         )
         assert KEY not in text
         assert PASSWORD not in text
         assert text.count("[secret 1: Anthropic API key]") >= 3
-        assert "DB_PASSWORD=[secret 2: value that looks like a password]" in text
-        assert "The password is [secret 2: value that looks like a password], of postgres." in text
+        assert "DB_PASSWORD=[secret 2: suspected password]" in text
+        assert "The password is [secret 2: suspected password], of postgres." in text
         assert "POSTGRES_PASSWORD=postgres" not in text
         assert "DEBUG=1" in text
     assert redactions in text, "a page and a Markdown file have the list too"
     kept, about = export(tmp_path, "md", keeps_secrets=True)
-    assert (KEY in kept, PASSWORD in kept, about) == (True, True, "Secrets were not replaced.")
+    assert (KEY in kept, PASSWORD in kept, about) == (True, True, "Nothing was replaced.")
 
 
 async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp_path: Path) -> None:
     await record_with_secrets(tmp_path)
     path = session_file(tmp_path)
-    made = export_bundle(path, context(tmp_path))
-    archive = zipfile.ZipFile(io.BytesIO(made.data))
+    made, redactions = export_bundle(path, context(tmp_path))
+    archive = zipfile.ZipFile(io.BytesIO(made))
     assert archive.namelist() == ["session.jsonl", "about.json"]
     copy = tmp_path / "session.jsonl"
     copy.write_bytes(archive.read("session.jsonl"))
@@ -169,13 +154,18 @@ async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp
     assert [message.id for message in loaded.messages] == [message.id for message in original.messages]
     assert "[secret 1: Anthropic API key]" in loaded.messages[-1].text
     about = json.loads(archive.read("about.json"))
+    lines = copy.read_text().splitlines()
+    places = [f"line {number}" for number, line in enumerate(lines, 1) if "[secret 1:" in line]
     assert (about["format"], about["session"], about["settings"]) == ("agentcli bundle", path.stem, ["model"])
     assert about["redactions"][0] == {
         "placeholder": "[secret 1: Anthropic API key]",
         "kind": "Anthropic API key",
-        "places": ["prompt 1", "the output of call 1 `Look cat .env`", "the answer to prompt 2"],
+        "places": places,
     }
-    assert export_bundle(path, context(tmp_path)).data == made.data
+    assert f"1 Anthropic API key in {places[0]}" in redactions
+    assert export_bundle(path, context(tmp_path))[0] == made
+    kept, _redactions = export_bundle(path, context(tmp_path, keeps_secrets=True))
+    assert zipfile.ZipFile(io.BytesIO(kept)).read("session.jsonl") == path.read_bytes()
 
 
 async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_were(tmp_path: Path) -> None:
@@ -185,7 +175,7 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
     wrong = next(record for record in records if record.get("event", {}).get("request"))
     wrong["event"]["request"] = "0123456789abcdef-0123456789abcdef"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    archive = zipfile.ZipFile(io.BytesIO(export_bundle(path, context(tmp_path)).data))
+    archive = zipfile.ZipFile(io.BytesIO(export_bundle(path, context(tmp_path))[0]))
     copy = tmp_path / "session.jsonl"
     copy.write_bytes(archive.read("session.jsonl"))
     steps = list(read_timeline(copy).requests())
@@ -214,8 +204,9 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
 def test_a_secret_is_recognised(text: str, secret: str) -> None:
     redactor = Redactor({"MY_TOKEN": "top4secret9", "PATH": "/usr/bin"})
     redactor.search({"text": text})
-    assert secret not in redactor.replace(text)
+    assert secret not in redactor.replace(text, "prompt 1")
     assert redactor.summary().startswith("1 secret was replaced: 1 ")
+    assert redactor.summary().endswith(" in prompt 1.")
 
 
 @pytest.mark.parametrize(
@@ -238,17 +229,41 @@ def test_a_secret_is_recognised(text: str, secret: str) -> None:
 def test_code_and_prose_stay_as_they_are(text: str) -> None:
     redactor = Redactor()
     redactor.search(text)
-    assert redactor.replace(text) == text
+    assert redactor.replace(text, "prompt 1") == text
     assert redactor.summary() == "No secrets were recognised."
+
+
+def test_a_key_that_is_wrapped_over_lines_is_the_same_secret_and_text_below_a_key_stays() -> None:
+    wrapped = f"key:\n  {KEY[:30]}\n  {KEY[30:]}\nDone.", f"{KEY[:40]}\r\n{KEY[40:]}"
+    redactor = Redactor()
+    redactor.search([*wrapped, f"KEY={KEY}\nDEBUG=1\nlonger_word"])
+    shown = "[secret 1: Anthropic API key]"
+    assert [redactor.replace(text, "") for text in wrapped] == [f"key:\n  {shown}\nDone.", shown]
+    assert redactor.replace(f"KEY={KEY}\nDEBUG=1\nlonger_word", "") == f"KEY={shown}\nDEBUG=1\nlonger_word"
+
+
+def test_the_name_of_a_field_says_that_its_text_is_a_password() -> None:
+    given = {"password": "correcthorse", "user": "correcthorse", "compass": "north-east", "passphrase": "two words"}
+    redactor = Redactor()
+    redactor.search(given)
+    shown = redactor.replace({**given, "args": [{"password": "$SECRET"}]}, "call 1")
+    assert (shown["user"], shown["compass"], shown["args"]) == ("correcthorse", "north-east", [{"password": "$SECRET"}])
+    assert shown["password"] == "[secret 1: suspected password]"
+    assert shown["passphrase"] == "[secret 2: suspected password]"
 
 
 def test_encoded_data_stays_as_it_is_and_the_home_folder_gets_short() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": f"x {KEY}"}
     redactor = Redactor({}, "/home/anna")
     redactor.search([image, KEY])
-    assert redactor.replace(image) == image
-    shown = redactor.replace("/home/anna/x, /home/anna, /home/annabel, /mnt/home/anna, ~/home/anna")
+    assert redactor.replace(image, "") == image
+    shown = redactor.replace("/home/anna/x, /home/anna, /home/annabel, /mnt/home/anna, ~/home/anna", "")
     assert shown == "~/x, ~, /home/annabel, /mnt/home/anna, ~/home/anna"
+
+
+def test_redacting_recorded_values_leaves_encoded_images_alone() -> None:
+    image = {"type": "base64", "media_type": "image/png", "data": f"iVBORw0/EAA{'x1' * 20}"}
+    assert redact_values({"image": image, "text": image["data"]}) == {"image": image, "text": "iVBORw0/…"}
 
 
 # --------------------------------------------------------------------------------------------------------------- HTML
@@ -364,9 +379,11 @@ def test_every_theme_has_a_counterpart_and_gives_readable_colours() -> None:
 
 
 def test_an_unknown_theme_is_an_error_only_if_it_was_asked_for(tmp_path: Path) -> None:
-    assert ExportContext({"HOME": str(tmp_path)}, [], "gone").themes().active.name == "dark"
-    with pytest.raises(UsageError, match=r"there is no gone\.toml"):
-        context(tmp_path, wanted_theme="gone").themes()
+    environ = {"HOME": str(tmp_path), "AGENTCLI_CONFIG_DIR": str(tmp_path)}
+    (tmp_path / "settings.json").write_text('{"theme": "gone"}')
+    assert read_context(tmp_path, environ).themes.active.name == "dark"
+    with pytest.raises(UsageError, match=r"there is no lost\.toml"):
+        read_context(tmp_path, environ, "lost")
 
 
 # -------------------------------------------------------------------------------------------------------------- files

@@ -90,6 +90,23 @@ async def test_prompts_answers_and_code_can_be_copied_as_they_were_written(tmp_p
     assert copied(".diff .copy") == "@@ -1,1 +1,1 @@\n-a = 1\n+a = 2", "without line numbers"
 
 
+async def test_copy_buttons_are_shown_to_a_mouse_or_the_keyboard_and_always_on_touch(
+    tmp_path: Path, browser: Browser
+) -> None:
+    path = await page_of(tmp_path)
+    shown = "getComputedStyle(document.querySelector('.answer > .copy')).opacity"
+    page = browser.open(path)
+    assert page.run(shown) == "0"
+    page.run("document.querySelector('.answer > .copy').focus({ focusVisible: true })")
+    assert page.run(shown) == "1"
+    page.run("document.activeElement.blur()")
+    middle = "(({ x, y }) => [x + 5, y + 5])(document.querySelector('.answer').getBoundingClientRect())"
+    x, y = page.run(middle)
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    page.until(f"{shown} === '1'")
+    assert browser.open(path, width=390, height=800).run(shown) == "1"
+
+
 async def test_the_theme_follows_the_reader_and_can_be_switched(tmp_path: Path, browser: Browser) -> None:
     path = await page_of(tmp_path)
     background = "getComputedStyle(document.body).backgroundColor"

@@ -102,9 +102,10 @@ class Browser:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable", session)
         scheme = {"name": "prefers-color-scheme", "value": "light" if wants_light else "dark"}
-        self.send("Emulation.setEmulatedMedia", session, features=[scheme, {"name": "hover", "value": "hover"}])
+        self.send("Emulation.setEmulatedMedia", session, features=[scheme])
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.send("Emulation.setDeviceMetricsOverride", session, **size)
+        self.send("Emulation.setTouchEmulationEnabled", session, enabled=width < 600)
         self.events.clear()
         self.send("Page.navigate", session, url=path.as_uri())
         if not any(event["method"] == "Page.loadEventFired" for event in self.events):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _NAME = r"""(?xi)
@@ -47,6 +47,11 @@ _KEY_END = r"-----END[ ][A-Z0-9 ]*PRIVATE\ KEY-----"
 _KEY_LINES = r"(?:-----)?(?:\s*[^\n]{0,12}[A-Za-z0-9+/=]{40,})*"
 """What follows the beginning of a private key that was cut: lines with data, perhaps numbered."""
 _MIN_KEY, _MAX_KEY = 40, 20_000
+_WRAPPED = r"(?:\r?\n[ \t]*(?=[\w.-]*\d)(?=[\w.-]*[A-Za-z])[\w.-]{8,}[ \t]*(?=[\r\n]|\Z))*"
+_REST_OF_JWT = rf"[\w.-]*{_WRAPPED}"
+"""What follows the beginning of a token: lines that have nothing else."""
+_OPAQUE = {"base64": "data", "thinking": "signature", "redacted_thinking": "data"}
+"""Fields with encoded data, by the type of the block."""
 _KINDS = {
     "sk-ant-": "Anthropic API key",
     "sk-": "API key",
@@ -92,8 +97,9 @@ def without_secrets(text: str) -> str:
     return _compiled(_URL_USER).sub(r"\1…@", _compiled(_VALUE).sub("…", text))
 
 
-def token_matches(text: str) -> Iterator[tuple[str, str]]:
-    """Everything in the format of a known token or key, a private key with its body: its kind, and the text."""
+def token_matches(text: str) -> Iterator[tuple[str, str, str]]:
+    """Everything in the format of a known token or key, a private key with its body: its kind, the text as written, and
+    the value, which differs where a terminal wrapped it."""
     if not any(mark in text for mark in _marks()):
         return
     for found in _compiled(_VALUE).finditer(text):
@@ -103,31 +109,36 @@ def token_matches(text: str) -> Iterator[tuple[str, str]]:
             end = _compiled(_KEY_END).match(text, near) if near > 0 else None
             end = end or _compiled(_KEY_LINES).match(text, found.end())
             if end is not None and end.end() > found.end() + _MIN_KEY:
-                yield "private key", text[found.start() : end.end()]
+                key = text[found.start() : end.end()]
+                yield "private key", key, key
         elif " " in value and value[:4] != "Fly":
             credential = value.split()[-1]
             # Prose has such words too: "basic understanding".
             if any(map(str.isdigit, credential)) and any(map(str.isalpha, credential)):
-                yield "authorization credential", credential
+                yield "authorization credential", credential, credential
         else:
-            if value.startswith("eyJ"):
-                signature = _compiled(r"[\w.-]*").match(text, found.end())
-                value += signature[0] if signature is not None else ""
+            rest = _compiled(_REST_OF_JWT if value.startswith("eyJ") else _WRAPPED).match(text, found.end())
+            written = value + (rest[0] if rest is not None else "")
             kind = next(
                 (kind for begin, kind in _KINDS.items() if value.startswith(tuple(begin.split()))), "access token"
             )
-            yield kind, value
+            yield kind, written, _compiled(r"\s+").sub("", written)
+
+
+def map_texts(value: Any, change: Callable[[str, str], str], name: str = "") -> Any:
+    """A JSON value with `change(text, name)` for each text; `name`: of the field that has it. The names are changed
+    too. Encoded data in a block stays: any pattern may match some of it by chance."""
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, dict):
+        opaque = _OPAQUE.get(str(value.get("type")), "")
+        return {change(key, ""): each if key == opaque else map_texts(each, change, key) for key, each in value.items()}
+    return [map_texts(each, change, name) for each in value] if isinstance(value, list | tuple) else value
 
 
 def redact_values(value: Any) -> Any:
     """A JSON value without secrets in its texts, as far as `without_secrets` finds them."""
-    if isinstance(value, dict):
-        return {name: redact_values(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [redact_values(each) for each in value]
-    if isinstance(value, str) and ("://" in value or holds_secret(value)):
-        return without_secrets(value)
-    return value
+    return map_texts(value, lambda text, _name: without_secrets(text) if "://" in text or holds_secret(text) else text)
 
 
 def assigns_secret(value: str) -> bool:

@@ -3,7 +3,7 @@
     session.jsonl   the session file, in which only secrets and the home folder are replaced: it can be read and
                     replayed like the original
     about.json      format, version, program, python, platform, session, settings (names of those that differ from the
-                    defaults, without values), redactions
+                    defaults, without values), redactions with their lines in session.jsonl
 
 Nothing else is in it: no snapshots, no files of the project, no settings.
 """
@@ -19,24 +19,17 @@ from pathlib import Path
 
 from agentcli import __version__
 from agentcli.core.messages import Json
-from agentcli.history.export.document import read_document
-from agentcli.history.export.redaction import Redactor, redact_document
+from agentcli.history.export.redaction import Redactor
 from agentcli.history.sent_requests import MessageDigests
 from agentcli.session.base import encode_line
 from agentcli.session.load import read_records
 
-SESSION_NAME, ABOUT_NAME = "session.jsonl", "about.json"
 FORMAT, VERSION = "agentcli bundle", 1
 
 
-def make_bundle(path: Path, redactor: Redactor, settings: Sequence[str], *, keeps_secrets: bool = False) -> bytes:
-    """Blocking. Raises `AgentError` and `OSError`."""
-    if not keeps_secrets:
-        for record in read_records(path):
-            redactor.search(record)
-    # Not in the bundle, but it knows the places of what is replaced.
-    redact_document(read_document(path, every_branch=True, thinking=True), redactor)
-    lines = list(_replace_lines(path, redactor))
+def make_bundle(path: Path, redactor: Redactor | None, settings: Sequence[str]) -> bytes:
+    """`redactor`: None keeps the session file as it is. Blocking. Raises `OSError`."""
+    content = path.read_bytes() if redactor is None else b"".join(_replace_lines(path, redactor))
     about: Json = {
         "format": FORMAT,
         "version": VERSION,
@@ -45,23 +38,25 @@ def make_bundle(path: Path, redactor: Redactor, settings: Sequence[str], *, keep
         "platform": platform.platform(),
         "session": path.stem,
         "settings": list(settings),
-        "secrets_kept": keeps_secrets,
-        "redactions": redactor.report(),
+        "secrets_kept": redactor is None,
+        "redactions": redactor.report() if redactor is not None else [],
     }
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in ((SESSION_NAME, b"".join(lines)), (ABOUT_NAME, json.dumps(about, indent=2).encode())):
+        for name, part in (("session.jsonl", content), ("about.json", json.dumps(about, indent=2).encode())):
             # Without the time of day, so that the same session makes the same file.
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)
     return data.getvalue()
 
 
 def _replace_lines(path: Path, redactor: Redactor) -> Iterator[bytes]:
     """The lines without secrets. A replay makes each request from them, and compares its digest with the recorded one:
     a digest that fits the original messages is replaced by that of the new ones."""
-    before, after = MessageDigests(path), MessageDigests(path)
     for record in read_records(path):
-        redacted = redactor.replace(record)
+        redactor.search(record)
+    before, after = MessageDigests(path), MessageDigests(path)
+    for number, record in enumerate(read_records(path), 1):
+        redacted = redactor.replace(record, f"line {number}")
         front, _dash, messages = str(_request_in(record).get("request", "")).partition("-")
         if messages and messages == before.digest():
             _request_in(redacted)["request"] = f"{front}-{after.digest()}"

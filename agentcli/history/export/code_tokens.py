@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any
 
+from agentcli.core.text.unified_diff import line_kinds
+
 _SAME_SUFFIX = "cmake css dart go java jsx less lua nix php r rst scss sql swift toml tsx zig"
 """Languages whose name is also the file suffix."""
 SUFFIXES = {suffix: suffix for suffix in _SAME_SUFFIX.split()} | {
@@ -72,14 +74,8 @@ def language_of(path: str) -> str:
 
 _INFO = re.compile(r"[\s{.]*([A-Za-z0-9][A-Za-z0-9+#_.-]{0,23})")
 _PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
-_ALIASES = {
-    "jsonc": "json",
-    "json5": "json",
-    "shell": "bash",
-    "zsh": "bash",
-    "console": "bash",
-    "dockerfile": "docker",
-}
+_ALIASES = {"jsonc": "json", "json5": "json", "console": "bash"}
+_DIFF_KINDS = {"header": "heading", "hunk": "heading", "+": "added", "-": "removed"}
 
 _KINDS = {
     token: kind
@@ -128,7 +124,7 @@ def token_lines(code: str, language: str) -> list[list[tuple[str, str]]] | None:
     if len(code) > _MAX_CHARACTERS or len(lines) > _MAX_LINES or max(map(len, lines)) > _MAX_LINE:
         return None
     if language == "diff":
-        return [[(line, _diff_kind(line))] if line else [] for line in lines]
+        return [[(line, _DIFF_KINDS.get(kind, "name"))] if line else [] for line, kind in line_kinds(code)]
     lexer = _lexer(language)
     if lexer is None:
         return None
@@ -137,12 +133,6 @@ def token_lines(code: str, language: str) -> list[list[tuple[str, str]]] | None:
     except _LEXER_ERRORS:
         return None
     return found if "\n".join(["".join([text for text, _kind in line]) for line in found]) == code else None
-
-
-def _diff_kind(line: str) -> str:
-    if line.startswith(("@@", "diff ", "index ", "+++", "---")):
-        return "heading"
-    return {"+": "added", "-": "removed"}.get(line[:1], "name")
 
 
 def _split_lines(tokens: Tokens) -> list[list[tuple[str, str]]]:

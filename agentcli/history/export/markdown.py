@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from agentcli.core.messages import Json
-from agentcli.core.text.format import counted
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.format import counted, local_time
+from agentcli.core.text.plaintext import plain_line, plain_text, spell_hidden
 
 _RESULT_LINES = 20, 10
 _DIFF_LINES = 80, 20
@@ -21,38 +20,16 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 def to_markdown(document: Json, redactions: str = "") -> str:
     """`redactions`: a sentence about what was replaced, for the end."""
-    paragraphs = list(_heading(document))
-    several = len(document["branches"]) > 1
-    for branch in document["branches"]:
-        if several:
-            name = plain_line(branch["name"]) or (
-                "current branch" if branch["is_current"] else "a branch that was left"
-            )
-            paragraphs.append(f"# Branch: {name}")
-        for prompt in branch["prompts"]:
-            paragraphs += _prompt(prompt)
+    paragraphs = [*_heading(document), *(part for prompt in document["prompts"] for part in _prompt(prompt))]
     if redactions:
         paragraphs.append(f"---\n\n*{redactions}*")
-    return "\n\n".join(part.strip("\n") for part in paragraphs) + "\n"
+    return spell_hidden("\n\n".join(part.strip("\n") for part in paragraphs)) + "\n"
 
 
 def title_of_document(document: Json) -> str:
     """The session's name, or the beginning of its first prompt."""
-    texts = (prompt["text"] for branch in document["branches"] for prompt in branch["prompts"])
-    prompt = next((text for text in texts if text.strip()), "Conversation")
+    prompt = next((prompt["text"] for prompt in document["prompts"] if prompt["text"].strip()), "Conversation")
     return plain_line(document["session"]["title"] or prompt, 80)
-
-
-def branch_name(branch: Json) -> str:
-    return plain_line(branch["name"]) or ("current branch" if branch["is_current"] else "a branch that was left")
-
-
-def local_time(timestamp: str) -> str:
-    """A timestamp in the user's time zone, to the minute; "" if it cannot be parsed."""
-    try:
-        return datetime.fromisoformat(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _heading(document: Json) -> Iterator[str]:
@@ -67,19 +44,28 @@ def _prompt(prompt: Json) -> Iterator[str]:
     if prompt["number"]:
         yield from _typed(prompt)
     for item in prompt["items"]:
+        text = plain_text(item.get("text", ""))
         if item["type"] in ("text", "thinking", "call"):
             if not in_reply:
                 yield "## Reply"
             in_reply = True
-            yield from _reply(item)
-        elif item["type"] == "queued":
+        elif item["type"] in ("queued", "summary"):
             in_reply = False
-            yield from _typed(item)
-        elif item["type"] == "summary":
-            in_reply = False
-            yield from ("## Summary of the conversation so far", plain_text(item["text"]).strip())
-        elif item["type"] == "interrupted":
-            yield "*Interrupted*"
+        match item["type"]:
+            case "text":
+                yield text
+            case "thinking":
+                yield "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
+            case "call":
+                yield from _call(item)
+            case "queued":
+                yield from _typed(item)
+            case "summary":
+                yield from ("## Summary of the conversation so far", text.strip())
+            case "interrupted":
+                yield "*Interrupted*"
+            case "error":
+                yield f"*Error: {plain_line(text, MAX_LINE)}*"
 
 
 def _typed(prompt: Json) -> Iterator[str]:
@@ -88,24 +74,14 @@ def _typed(prompt: Json) -> Iterator[str]:
     yield f"{typed} [{counted(pictures, 'image')}]" if pictures else typed
 
 
-def _reply(item: Json) -> Iterator[str]:
-    text = plain_text(item.get("text", ""))
-    if item["type"] == "call":
-        yield from _call(item)
-    elif item["type"] == "thinking":
-        yield "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
-    else:
-        yield text
-
-
 def _call(call: Json) -> Iterator[str]:
     shown = plain_line(call["title"], _TITLE).replace("`", "'")
-    command = plain_text(str(call["input"].get("command", ""))).strip("\n") if call["name"] == "Bash" else ""
-    if command not in shown:
-        yield f"**Call** `{plain_line(shown, _TITLE_ABOVE_COMMAND)}`{_outcome(call)}"
+    command = command_of(call).strip("\n")
+    is_cut = command not in shown
+    outcome = f" ({found})" if (found := describe_outcome(call)) else ""
+    yield f"**Call** `{plain_line(shown, _TITLE_ABOVE_COMMAND) if is_cut else shown}`{outcome}"
+    if is_cut:
         yield _fence("sh", command.split("\n"))
-    else:
-        yield f"**Call** `{shown}`{_outcome(call)}"
     if diff := plain_text(call["diff"]).strip("\n"):
         yield _fence("diff", _cut(diff.split("\n"), *_DIFF_LINES))
     if text := plain_text(call["output"]).strip("\n"):
@@ -114,10 +90,15 @@ def _call(call: Json) -> Iterator[str]:
         yield f"[{counted(len(call['images']), 'image')}]"
 
 
-def _outcome(call: Json) -> str:
-    if call["outcome"] == "denied":
-        return f" (denied by {plain_line(call['denied_by'])})" if call["denied_by"] else " (denied)"
-    return {"unfinished": " (no result)", "failed": " (failed)", "interrupted": " (failed)"}.get(call["outcome"], "")
+def command_of(call: Json) -> str:
+    return plain_text(str(call["input"].get("command") or "")) if call["name"] == "Bash" else ""
+
+
+def describe_outcome(call: Json) -> str:
+    """How a call ended; "" for one that is done."""
+    if call["outcome"] == "denied" and call["denied_by"]:
+        return f"denied by {plain_line(call['denied_by'])}"
+    return {"done": "", "unfinished": "no result"}.get(call["outcome"], str(call["outcome"]))
 
 
 def _fence(language: str, lines: Sequence[str]) -> str:

@@ -13,12 +13,12 @@ from markdown_it.token import Token
 
 from agentcli.core.text.plaintext import plain_text, spell_hidden
 from agentcli.history.export.code_tokens import language_name, token_lines
-from agentcli.history.export.markdown_parser import MAX_NESTING, SPECIAL, answer_parser, is_too_much
+from agentcli.history.export.markdown_parser import MAX_NESTING, answer_parser, parse_inline, split_addresses
 
 MAX_MARKDOWN = 400_000
 """Characters; a longer text is shown as written."""
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
+COPY_BUTTON = '<button class="copy" type="button">Copy</button>'
 
 
 def safe(text: str) -> str:
@@ -28,22 +28,20 @@ def safe(text: str) -> str:
 
 def code_block(code: str, language: str) -> str:
     label = f'<span class="language">{safe(language)}</span>' if language else ""
-    return (
-        f'<div class="code">{label}<button class="copy" type="button">Copy</button>'
-        f"<pre><code>{highlighted(code, language)}</code></pre></div>"
-    )
+    lines = "\n".join(code_lines(code, language))
+    return f'<div class="code">{label}{COPY_BUTTON}<pre><code>{lines}</code></pre></div>'
 
 
-def highlighted(code: str, language: str) -> str:
+def code_lines(code: str, language: str) -> list[str]:
+    """The lines of code as HTML, with a class for each kind of word."""
     code = spell_hidden(plain_text(code))
-    lines = token_lines(code, language)
-    return escape(code) if lines is None else "\n".join(map(token_html, lines))
-
-
-def token_html(runs: Sequence[tuple[str, str]]) -> str:
-    return "".join(
-        escape(text) if kind == "name" else f'<span class="k-{kind}">{escape(text)}</span>' for text, kind in runs
-    )
+    lines = token_lines(code, language) or [[(line, "name")] for line in code.split("\n")]
+    return [
+        "".join(
+            escape(text) if kind == "name" else f'<span class="k-{kind}">{escape(text)}</span>' for text, kind in line
+        )
+        for line in lines
+    ]
 
 
 def markdown_html(text: str) -> str:
@@ -59,11 +57,7 @@ def markdown_html(text: str) -> str:
         if "right" in str(token.attrs.pop("style", "")):
             token.attrs["class"] = "right"
         if token.type == "inline":
-            token.children = []
-            if SPECIAL.search(token.content) is None or is_too_much(token.content):
-                token.children = [Token("text", "", 0, content=token.content)]
-            else:
-                parser.inline.parse(token.content, parser, environment, token.children)
+            token.children = parse_inline(token.content, environment)
     return _renderer().render(tokens, parser.options, environment)
 
 
@@ -71,17 +65,11 @@ class _Renderer(RendererHTML):
     """Methods are rules for the tokens of their name."""
 
     def text(self, tokens: Sequence[Token], place: int, _options: Any, environment: Any) -> str:
-        content = tokens[place].content
-        if environment.get("in_link"):
-            return escape(content)
-        parts, last = [], 0
-        for found in _ADDRESS.finditer(content):
-            address = found[0].rstrip(".,:;!?*_~)")
-            if _SAFE_LINK.fullmatch(address):
-                end = found.start() + len(address)
-                parts += [escape(content[last : found.start()]), _link(address), escape(address), "</a>"]
-                last = end
-        return "".join([*parts, escape(content[last:])]).replace("\n", "<br>\n")
+        pieces = [(tokens[place].content, False)]
+        if not environment.get("in_link"):
+            pieces = list(split_addresses(tokens[place].content))
+        parts = [f"{_link(text)}{escape(text)}</a>" if is_address else escape(text) for text, is_address in pieces]
+        return "".join(parts).replace("\n", "<br>\n")
 
     def softbreak(self, *_rest: Any) -> str:
         return "<br>\n"
@@ -114,11 +102,8 @@ class _Renderer(RendererHTML):
 
 def _link(address: str) -> str:
     """The beginning of a link; of one to another place than the web it is only the address, as a tooltip."""
-    if _SAFE_LINK.fullmatch(address):
-        return f'<a href="{escape(address)}" title="{escape(address)}" rel="noopener noreferrer" target="_blank">'
-    return f'<a title="{escape(address)}">'
+    target = f' href="{escape(address)}" rel="noopener noreferrer" target="_blank"'
+    return f'<a title="{escape(address)}"{target if _SAFE_LINK.fullmatch(address) else ""}>'
 
 
-@cache
-def _renderer() -> _Renderer:
-    return _Renderer()
+_renderer = cache(_Renderer)

@@ -10,7 +10,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.looks import Colour, Shades
 
 _COLOURS = ("foreground", "surface", "raised", "rule", "accent")
-_COUNTERPARTS = ("-dark", "-light"), ("-mocha", "-latte")
+_COUNTERPARTS = {"dark": "light", "mocha": "latte", "light": "dark", "latte": "mocha"}
 _ATTRIBUTES = {
     "bold": "font-weight:600",
     "italic": "font-style:italic",
@@ -32,23 +32,16 @@ def choose_themes(name: str, folders: Sequence[Path]) -> PageThemes:
     """`name`: that of a theme, or "auto" for `dark` and `light`, whichever the reader prefers. Raises `ThemeError`.
 
     A page has no terminal whose colours it could use: a theme of such colours is replaced by `dark` or `light`."""
-    if name in ("", "auto"):
-        return PageThemes(load_theme("dark", folders), load_theme("light", folders), True)
-    chosen = load_theme(name, folders)
+    chosen = load_theme("dark" if name == "auto" else name, folders)
+    opposite = "light" if chosen.dark else "dark"
     if any(chosen.colours[colour].rgb is None for colour in REQUIRED if colour != "background"):
         chosen = load_theme("dark" if chosen.dark else "light", folders)
-    return PageThemes(chosen, _counterpart(chosen, folders), False)
-
-
-def _counterpart(chosen: Theme, folders: Sequence[Path]) -> Theme:
-    for dark, light in _COUNTERPARTS:
-        for own, other in ((dark, light), (light, dark)):
-            if chosen.name.endswith(own):
-                try:
-                    return load_theme(chosen.name.removesuffix(own) + other, folders)
-                except ThemeError:
-                    continue
-    return load_theme("light" if chosen.dark else "dark", folders)
+    family, _dash, kind = chosen.name.rpartition("-")
+    try:
+        other = load_theme(f"{family}-{_COUNTERPARTS.get(kind, opposite)}", folders)
+    except ThemeError:
+        other = load_theme(opposite, folders)
+    return PageThemes(chosen, other, name == "auto")
 
 
 def theme_css(theme: Theme) -> str:

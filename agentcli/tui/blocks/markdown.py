@@ -18,7 +18,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.history.export.code_tokens import language_name
-from agentcli.history.export.markdown_parser import MAX_NESTING, SPECIAL, answer_parser, is_too_much
+from agentcli.history.export.markdown_parser import MAX_NESTING, answer_parser, parse_inline, split_addresses
 from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.blocks.highlight import highlight
 from agentcli.tui.blocks.markdown_table import MAX_COLUMNS, Cell, Table, table_lines
@@ -29,9 +29,7 @@ from agentcli.tui.theme.palette import Palette
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
 _CLICKABLE = re.compile(r"https?://[!-~]{1,2000}").fullmatch
-_TRAILING_PUNCTUATION = ".,:;!?*_~"
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
@@ -76,17 +74,8 @@ _MARKS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "strike"}
 
 
 def link_text(text: str, style: Style, palette: Palette) -> list[Run]:
-    runs: list[Run] = []
-    place = 0
-    for found in _ADDRESS.finditer(text):
-        address = found.group().rstrip(_TRAILING_PUNCTUATION)
-        if address.endswith(")") and address.count(")") > address.count("("):
-            address = address[:-1].rstrip(_TRAILING_PUNCTUATION)
-        start, end = found.start(), found.start() + len(address)
-        runs += [(text[place:start], style), (address, style + _link_style(address, palette))]
-        place = end
-    runs.append((text[place:], style))
-    return [run for run in runs if run[0]]
+    pieces = [(piece, is_address) for piece, is_address in split_addresses(text) if piece]
+    return [(piece, style + _link_style(piece, palette) if is_address else style) for piece, is_address in pieces]
 
 
 def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
@@ -201,12 +190,7 @@ class MarkdownDocument:
         return line > 0 and not self.rows[line - 1].strip(" \t>")
 
     def inline(self, token: Token, palette: Palette, base: Style) -> list[Run]:
-        content = token.content
-        if SPECIAL.search(content) is None or is_too_much(content):
-            return [(content, base)]
-        children: list[Token] = []
-        self.parser.inline.parse(content, self.parser, self.environment, children)
-        return inline_runs(children, palette, base)
+        return inline_runs(parse_inline(token.content, self.environment), palette, base)
 
 
 @dataclass(slots=True)

@@ -182,3 +182,9 @@ def test_importing_the_blocks_loads_neither_lexers_nor_the_parser() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_removed_line_that_begins_with_dashes_is_no_header() -> None:
+    lines = code_tokens.token_lines("--- a.sql\n+++ a.sql\n@@ -1,2 +1,1 @@\n--- note\n x", "diff")
+    assert lines is not None
+    assert [line[0][1] for line in lines] == ["heading", "heading", "heading", "removed", "name"]
