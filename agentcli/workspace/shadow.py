@@ -174,8 +174,9 @@ class Shadow:
             self._last_tree = await self._write_tree()
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
         self.limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
-        if folders.filled and files.add:
-            # Empty folders inside new ones are listed separately only now that their siblings are known.
+        if files.remove or (folders.filled and files.add):
+            # Empty folders inside new ones are listed separately only now that their siblings are known; those that
+            # lost their last file only now that the index does not have it.
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._without_own(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))

@@ -230,3 +230,13 @@ async def test_nothing_is_restored_while_a_background_call_runs(work: Work, proj
     await work.before()
     assert "background agent" in (await plan(work, 1)).diff.problem
     assert not (await restore(work, 1)).done
+
+
+async def test_a_folder_that_lost_its_last_file_is_known_as_empty_at_once(work: Work, project: Path) -> None:
+    (project / "hollow").mkdir()
+    (project / "hollow" / "last.txt").write_text("x")
+    async with work.submission():
+        (project / "hollow" / "last.txt").unlink()
+    (record,) = await work.history.submissions()
+    assert record.after is not None
+    assert record.after[str(project)].empty == {"hollow"}
