@@ -65,7 +65,7 @@ async def read_changes(engine: Engine, plan: RestorePlan) -> Changes:
 async def describe(engine: Engine, plan: RestorePlan) -> str:
     """One line about what would happen to the files and to the user's own changes."""
     if plan.diff.problem or plan.is_empty:
-        return plan.diff.problem or "the files are as they were then"
+        return plan.diff.problem or "; ".join(["no file would change", *(plain_line(note, 300) for note in plan.notes)])
     changes = await read_changes(engine, plan)
     names = ", ".join(file.name for file in changes.files[:_MAX_NAMED])
     more = f" and {len(changes.files) - _MAX_NAMED} more" if len(changes.files) > _MAX_NAMED else ""
@@ -92,7 +92,7 @@ def list_remarks(engine: Engine, plan: RestorePlan) -> list[str]:
     """Lines about the user's own changes and about what is not restored. Safe to show."""
     notes = [plain_line(note, 500) for note in plan.notes]
     if plan.diff.problem or plan.is_empty:
-        return [plan.diff.problem or "The files are as they were then.", *notes]
+        return [plan.diff.problem or "No file would change.", *notes]
     return [*(f"{text[0].upper()}{text[1:]}." for text in _about_own_changes(engine, plan)), *notes]
 
 
@@ -115,6 +115,8 @@ async def plan_text(engine: Engine, plan: RestorePlan) -> str:
 async def list_choices(engine: Engine, place: Destination, plan: RestorePlan) -> list[Choice]:
     """What can go back to a place, the fullest first."""
     files, price = await describe(engine, plan), place.price.text
+    if engine.background.any_runs:
+        price = "; ".join(filter(None, ("stops what runs in the background", price)))
     restores = place.since is not None and not (plan.is_empty or plan.diff.problem)
     choices = []
     if place.rewind is not None and restores:

@@ -95,7 +95,14 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
     if engine is None:
         raise UsageError("The session is still starting. Try again in a moment.")
     words = arguments.lower().split()
-    view = await _read(engine)
+    try:
+        view = await _read(engine)
+    except UsageError as error:
+        if words or not front_end.has_pages:
+            raise
+        # Esc twice is soon pressed.
+        front_end.hint(str(error))
+        return
     if words == ["undo"]:
         yield say(await take_back(engine, view.tree.timeline, front_end))
         return

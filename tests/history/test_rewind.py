@@ -45,6 +45,11 @@ class PageDesk(Desk):
     keys: list[tuple[str, str]]
     seen: list[StepList]
 
+    hinted = ""
+
+    def hint(self, text: str) -> None:
+        self.hinted = text
+
     async def page(self, kind: str, *data: Any) -> Any:
         (steps,) = data
         assert kind == "steps"
@@ -198,7 +203,7 @@ async def test_the_page_shows_prompts_calls_differences_and_what_restoring_would
         assert "Two." in await tab(page, "Prompt", rows["Second"])
         assert not next(action for action in page.actions if action.key == "a").applies(rows["Third"])
         assert "The conversation continues before “Second”" in report
-        assert "are as they were then" in await tab(page, "After it", rows["First"])
+        assert "No file would change" in await tab(page, "After it", rows["First"])
         await desk.command("rewind undo")
         assert state_of(desk.folder) == before
 
@@ -283,6 +288,21 @@ async def test_a_prompt_in_the_part_of_a_long_session_that_was_not_loaded_is_rea
         assert state_of(desk.folder) == last
         await desk.prompt("Go on")
         assert "A summary." in said(transport.requests[-1])
+
+
+async def test_that_background_commands_end_is_said_before(tmp_path: Path) -> None:
+    serve = reply(call("Bash", command="sleep 300", run_in_background=True))
+    async with CacheServer(serve, "It runs.") as server, Desk(tmp_path, server.url) as desk:
+        await desk.prompt("Serve it")
+        await desk.command("rewind 1 conversation")
+        ((_title, (choice,)),) = desk.asked
+        assert "stops what runs in the background" in choice.detail
+
+
+async def test_esc_esc_before_the_first_prompt_is_no_error(tmp_path: Path) -> None:
+    async with CacheServer() as server, PageDesk(tmp_path, server.url) as desk:
+        assert await desk.command("rewind") == ""
+        assert "no prompt yet" in desk.hinted
 
 
 async def test_mistakes_are_explained(tmp_path: Path) -> None:
