@@ -94,7 +94,7 @@ async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -
         if row is None:
             names = ", ".join(row.name for row in tree.rows if row.name)
             known = f" Named branches: {names}." if names else ""
-            raise UsageError(f"No branch or number is {plain_line(arguments, 80)}.{known} /tree shows all.")
+            raise UsageError(f"There is no branch or prompt {plain_line(arguments, 80)}.{known} /tree shows all.")
         return await go_to(engine, tree, row, front_end)
     if front_end.has_pages:
         return await _open_page(engine, tree, front_end)
@@ -104,7 +104,7 @@ async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -
 
 async def _pick(tree: SessionTree, front_end: FrontEnd) -> str | None:
     choices = [
-        Choice(str(place), f"{row.lines}{row.mark} {row.title}  {row.facts(tree.now)}".rstrip())
+        Choice(str(place), f"{row.lines}{row.mark} {row.title}", row.facts(tree.now))
         for place, row in enumerate(tree.rows)
     ]
     count = counted(len(tree.timeline.leaves), "branch", "branches")

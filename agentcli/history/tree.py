@@ -95,7 +95,8 @@ def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
 
 def build_tree(timeline: Timeline) -> list[TreeRow]:
     """All rows, from the first prompt on: each branch stands before the rest of the one that it leaves."""
-    current = timeline.leaves[-1].prompts if timeline.leaves else ()
+    path = timeline.leaves[-1].prompts if timeline.leaves else ()
+    current = frozenset(path)
     children: dict[str, list[str]] = {"": []}
     for step in timeline.prompts.values():
         children.setdefault(step.parent, []).append(step.id)
@@ -116,7 +117,7 @@ def build_tree(timeline: Timeline) -> list[TreeRow]:
             TreeRow(
                 prompt_id,
                 f"{above}{lead}",
-                "◉" if prompt_id in current[-1:] else "●" if prompt_id in current else "○",
+                "◉" if prompt_id in path[-1:] else "●" if prompt_id in current else "○",
                 plain_line(step.text, 200) or "(no text)",
                 step.at,
                 measure([step]),
@@ -129,7 +130,7 @@ def build_tree(timeline: Timeline) -> list[TreeRow]:
     return rows
 
 
-def _in_order(children: Sequence[str], current: Sequence[str], above: str) -> list[tuple[str, str, str]]:
+def _in_order(children: Sequence[str], current: Collection[str], above: str) -> list[tuple[str, str, str]]:
     """Children with the lines above and beside them, the first one to draw last: branches, then the one that continues
     straight down, which is that of the current branch or else the last one."""
     if not children:
@@ -198,10 +199,11 @@ def price_of_return(timeline: Timeline, prompt_id: str, model: str, price: Price
         warm = [one for one in _turns(step) if _is_warm(one, model, now)]
         if not warm:
             continue
-        shared = next((one for one in reversed(path_to(timeline, step.id)) if one.id in on_path), None)
-        last = (
-            warm[-1] if shared is step else _last_request(path[: on_path[shared.id] + 1] if shared is not None else [])
-        )
+        shared: PromptStep | None = step
+        while shared is not None and shared.id not in on_path:
+            shared = timeline.prompts.get(shared.parent)
+        before = path[: on_path[shared.id] + 1] if shared is not None else []
+        last = warm[-1] if shared is step else _last_request(before)
         if last is not None and last.model == model:
             usage = last.usage
             cached = max(cached, usage.cache_read_input_tokens + usage.cache_creation_input_tokens)

@@ -85,7 +85,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
             if len(detail) > _MAX_COLUMN:
                 session.write([prose(f"{choice.label}: {choice.detail}", "text", mark, "mark")])
             else:
-                session.write([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
+                session.write([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")), prose=True)])
         while True:
             text = await session.read("Which one (a number, or Enter for none): ")
             if text is None or not text.strip():

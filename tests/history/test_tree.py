@@ -269,7 +269,7 @@ async def test_mistakes_are_explained(tmp_path: Path) -> None:
     async with CacheServer("One.") as server, Desk(tmp_path, server.url) as desk:
         assert "no prompt yet" in await desk.command("tree")
         await desk.prompt("First")
-        assert "No branch or number is nope" in await desk.command("tree nope")
+        assert "There is no branch or prompt nope" in await desk.command("tree nope")
         assert "at this point already" in await desk.command("tree 1") or desk.asked
         await desk.command("branch one")
         events = await collect(run_command(desk.engine, "branch", "One"))
