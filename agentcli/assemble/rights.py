@@ -280,7 +280,8 @@ class RightsBuilder:
         return self._env.settings.text("sandbox.mode") or "on"
 
     def _temp_root(self) -> Path:
-        return Path(self._env.environ.get("TMPDIR") or tempfile.gettempdir())
+        named = self._env.environ.get("TMPDIR")
+        return Path(named) if named and Path(named).is_dir() else Path(tempfile.gettempdir())
 
     def _find_denied_files(self, policy: Policy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""

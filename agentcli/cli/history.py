@@ -68,10 +68,7 @@ def bisect(
         raise AgentError("There is no session in this folder. agentcli sessions list --all shows those of all folders.")
     timeline = read_timeline(info.path)
     work = _Bisection(_read_states(timeline, first), timeline, words[-1], timeout, _rights(timeline, sandbox))
-    try:
-        return asyncio.run(work.run(as_json))
-    except SnapshotError as error:
-        raise AgentError(f"The snapshots cannot be read: {error}.") from None
+    return asyncio.run(work.run(as_json))
 
 
 def _read_states(timeline: Timeline, first: int) -> States:
@@ -127,7 +124,7 @@ class _Bisection:
 
         context = self.rights.context
         folders = SnapshotFolders(_location(self.timeline.session_id))
-        private = SessionFolder(Path(os.environ.get("TMPDIR") or tempfile.gettempdir()))
+        private = SessionFolder(Path(tempfile.gettempdir()))
         received: list[int] = []
         try:
             if missing := await find_missing(self.states, folders):
@@ -148,6 +145,12 @@ class _Bisection:
                     self._report,
                 )
             return await self._show(search, runs, folders, as_json)
+        except (SnapshotError, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            echo(err=True)
+            raise AgentError(f"The copies in {tempfile.gettempdir()} cannot be made: {reason}.") from None
         except Aborted:
             echo("\nStopped. Nothing in the project has changed.", err=True)
             return 128 + (received or [signals.SIGINT])[0]

@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,19 @@ async def test_without_a_sandbox_it_asks_for_a_flag(program: Program) -> None:
     assert ended.out.startswith("Call 5 of 7, Bash sed")
     assert "an editable install would test the project itself" in ended.err
     assert listing(program.work) == before
+
+
+async def test_a_snapshot_that_cannot_be_copied_is_reported(program: Program) -> None:
+    await record_session(program)
+    program.environ["TMPDIR"] = "/no/such/folder"
+    assert (await bisect(program, "grep -q right calc.txt")).code == 0, "another folder for temporary files is used"
+    state = program.home / ".local" / "state" / "agentcli" / "snapshots"
+    for path in (path for path in state.rglob("*") if path.is_file() and path.parent.parent.name == "objects"):
+        if b"right" in zlib.decompress(path.read_bytes()):
+            path.unlink()
+    broken = await bisect(program, "grep -q right calc.txt")
+    assert broken.code == 1
+    assert "cannot be made: git " in broken.err
 
 
 async def test_a_session_without_snapshots_is_reported(program: Program) -> None:
