@@ -126,8 +126,9 @@ async def _read(engine: Engine) -> _View:
     tree = await read_tree(engine)
     submissions = list(await engine.session.workspace.submissions())
     by_agents, count = {}, 0
-    for step in reversed(tree.timeline.current):
-        count += (calls := len(agent_spans(step, submissions)))
+    spans = await in_thread(lambda: [(step, agent_spans(step, submissions)) for step in tree.timeline.current])
+    for step, calls in reversed(spans):
+        count += len(calls)
         if not calls or count > _MAX_COUNTED:
             continue
         found = await _diff_of_agents(engine, step, submissions)
