@@ -123,6 +123,14 @@ async def test_a_connection_is_used_again_after_a_complete_response() -> None:
         assert server.connections == 1
 
 
+async def test_a_response_that_ends_after_the_client_was_closed_leaves_no_connection() -> None:
+    async with serving(plain(b"one")) as (server, client):
+        response = await client.send("POST", "/", {}, b"")
+        await client.aclose()
+        assert (await whole(response), client._unused) == (b"one", [])
+        await server.closed.wait()
+
+
 @pytest.mark.parametrize("farewell", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
 async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(farewell: bytes) -> None:
     async with serving(plain(b"one"), plain(b"two"), farewell=farewell) as (server, client):

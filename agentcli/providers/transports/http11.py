@@ -108,6 +108,7 @@ class HttpClient:
         self._write_seconds = write_seconds
         self._context: ssl.SSLContext | None = None
         self._unused: list[_Connection] = []
+        self._is_closed = False
 
     def prepare(self) -> None:
         """Read the certificate authorities ahead of the first request; for a thread."""
@@ -132,13 +133,15 @@ class HttpClient:
         raise UnsendableRequest("A header has characters that cannot be sent")
 
     async def aclose(self) -> None:
+        self._is_closed = True
         unused, self._unused = self._unused, []
         for connection in unused:
             connection.abort()
 
     def keep(self, connection: _Connection) -> None:
         """Keep a connection whose last response is complete, for the next request."""
-        if len(self._unused) < MAX_KEPT and connection.renew():
+        # A response may end after the client was closed.
+        if not self._is_closed and len(self._unused) < MAX_KEPT and connection.renew():
             self._unused.append(connection)
         else:
             connection.abort()
