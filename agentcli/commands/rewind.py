@@ -22,14 +22,14 @@ from agentcli.commands.going_back import (
     read_plan,
     take_back,
 )
-from agentcli.commands.tree import SessionTree, destination, price_at, read_tree, show_call
+from agentcli.commands.tree import SessionTree, destination, price_at, read_tree, show_changes, show_prompt
 from agentcli.commands.undo import short_name
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import seconds_between
-from agentcli.core.text.format import ago, counted, money
+from agentcli.core.text.format import ago, change_count, counted, money
 from agentcli.core.text.plaintext import plain_line
 from agentcli.history.rewind import agent_spans, describe_changes, find_since, spans_of, submissions_of
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
@@ -214,7 +214,7 @@ def _page(view: _View, start: str, tab: int) -> StepList:
     def can_go_after(step: Step) -> bool:
         return view.can_go_after(step.value.prompt)
 
-    reads: list[Any] = [lambda step: _show_prompt(view, step.value), changes, before, after]
+    reads: list[Any] = [lambda step: _show_prompt(view, step.value.prompt), changes, before, after]
     return StepList(
         "Rewind",
         lambda: [row for step in view.prompts for row in _rows(view, step)],
@@ -228,21 +228,19 @@ def _page(view: _View, start: str, tab: int) -> StepList:
 def _rows(view: _View, step: PromptStep) -> list[Step]:
     rows = [Step(step.id, plain_line(step.text, 200) or "(no text)", view.facts(step), value=_Part(step))]
     for call in step.calls:
-        changed = f"{counted(call.files, 'file')} +{call.added} −{call.removed}" if call.files else ""
+        changed = change_count(call.files, call.added, call.removed)
         part = _Part(step, call)
         rows.append(Step(f"{step.id}/{call.id}", call.title or call.name, changed, parent=step.id, value=part))
     if found := view.by_agents.get(step.id):
-        changed, part = f"{counted(found[0], 'file')} +{found[1]} −{found[2]}", _Part(step, is_agents=True)
+        changed, part = change_count(*found), _Part(step, is_agents=True)
         rows.append(Step(f"{step.id}/agents", "Changes by sub-agents", changed, parent=step.id, value=part))
     return rows
 
 
-def _show_prompt(view: _View, part: _Part) -> list[StepText]:
-    step = part.prompt
+def _show_prompt(view: _View, step: PromptStep) -> list[StepText]:
     price = price_at(view.engine, view.tree, step.parent).text
-    facts = [f"{view.facts(step)} · {money(step.cost_usd)}", f"To continue before it: {price}." if price else ""]
-    parts = [StepText("\n".join(fact for fact in facts if fact), "muted"), StepText(f"\n{step.text}")]
-    return [*parts, StepText("\nAnswer", "heading"), StepText(step.answer or "(none)", "markdown")]
+    facts = (f"{view.facts(step)} · {money(step.cost_usd)}", f"To continue before it: {price}." if price else "")
+    return show_prompt(step, facts)
 
 
 async def _show_changes(view: _View, part: _Part) -> list[StepText]:
@@ -255,14 +253,7 @@ async def _show_changes(view: _View, part: _Part) -> list[StepText]:
     else:
         spans = [one for one in spans_of(part.prompt, view.submissions) if one.call_id == part.call.id]
         found = await workspace.diff_trees(spans[0].trees) if spans else WorkspaceDiff()
-    if found.folders:
-        return [StepText(folder.text, "diff") for folder in found.folders]
-    # Without snapshots, what the calls have reported.
-    calls = part.prompt.calls if part.call is None else [part.call]
-    shown = [text for call in calls for text in show_call(call)]
-    return [*([StepText(found.problem, "muted")] if found.problem else []), *shown] or [
-        StepText("It changed no files.", "muted")
-    ]
+    return show_changes(found, part.prompt.calls if part.call is None else [part.call])
 
 
 async def _show_place(view: _View, step: PromptStep, *, after: bool) -> list[StepText]:

@@ -35,6 +35,7 @@ from agentcli.history.tree import (
 from agentcli.session.base import Rewind
 from agentcli.session.load import load_session
 from agentcli.session.timeline import CallStep, PromptStep, Timeline, read_timeline
+from agentcli.workspace.base import WorkspaceDiff
 from agentcli.workspace.journal import SubmissionRecord
 
 MAX_NAME = 60
@@ -121,10 +122,11 @@ async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> 
         return bool(step.value.prompt)
 
     def about(step: Step) -> list[StepText]:
-        return _describe(tree, step.value, price_at(engine, tree, step.value.prompt))
+        return _describe(engine, tree, step.value)
 
     async def changes(step: Step) -> list[StepText]:
-        return await _show_changes(engine, tree.timeline.prompts.get(step.value.prompt))
+        prompt = tree.timeline.prompts.get(step.value.prompt)
+        return show_changes(await _diff_of(engine, prompt), prompt.calls if prompt is not None else ())
 
     here = next((place for place, row in enumerate(tree.rows) if row.is_here), len(tree.rows) - 1)
     count = counted(len(tree.timeline.leaves), "branch", "branches")
@@ -145,36 +147,38 @@ def _step(place: int, row: TreeRow, now: str) -> Step:
     return Step(str(place), row.title, row.facts(now), row.lines, row.mark, value=row)
 
 
-def _describe(tree: SessionTree, row: TreeRow, price: ChangePrice) -> list[StepText]:
-    step = tree.timeline.prompts.get(row.prompt)
-    facts = [row.facts(tree.now), "The conversation continues here." if row.is_here else ""]
-    if price.text and not row.is_here:
-        facts.append(f"To continue here: {price.text}.")
-    parts = [StepText("\n".join(filter(None, facts)), "muted")]
-    if step is not None:
-        parts += [StepText(f"\n{step.text}"), StepText("\nAnswer", "heading")]
-        parts.append(StepText(step.answer or "(none)", "markdown"))
-    return parts
+def _describe(engine: Engine, tree: SessionTree, row: TreeRow) -> list[StepText]:
+    price = price_at(engine, tree, row.prompt).text
+    here = "The conversation continues here." if row.is_here else f"To continue here: {price}." if price else ""
+    return show_prompt(tree.timeline.prompts.get(row.prompt), (row.facts(tree.now), here))
 
 
-async def _show_changes(engine: Engine, step: PromptStep | None) -> list[StepText]:
-    """What a prompt changed, by its snapshots; without them, what its calls have reported."""
+def show_prompt(step: PromptStep | None, facts: Sequence[str]) -> list[StepText]:
+    """A prompt with its answer, below facts about it."""
+    head = StepText("\n".join(filter(None, facts)), "muted")
     if step is None:
-        return [StepText("It changed no files.", "muted")]
+        return [head]
+    answer = StepText(step.answer or "(none)", "markdown")
+    return [head, StepText(f"\n{step.text}"), StepText("\nAnswer", "heading"), answer]
+
+
+async def _diff_of(engine: Engine, step: PromptStep | None) -> WorkspaceDiff:
+    """What a prompt changed, by its snapshots."""
     workspace = engine.session.workspace
-    submissions = submissions_of(step, await workspace.submissions())
-    found = await workspace.diff_submissions([one.number for one in submissions])
-    parts = [StepText(folder.text, "diff") for folder in found.folders]
-    parts = parts or [part for call in step.calls for part in show_call(call)]
+    submissions = submissions_of(step, await workspace.submissions()) if step is not None else []
+    return await workspace.diff_submissions([one.number for one in submissions])
+
+
+def show_changes(found: WorkspaceDiff, calls: Sequence[CallStep]) -> list[StepText]:
+    """The diffs of snapshots; without them, what the calls have reported."""
+    if found.folders:
+        return [StepText(folder.text, "diff") for folder in found.folders]
+    parts = [StepText(found.problem, "muted")] if found.problem else []
+    for call in calls:
+        if call.files:
+            parts.append(StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading"))
+            parts += [StepText(call.diff, "diff")] if call.diff else []
     return parts or [StepText("It changed no files.", "muted")]
-
-
-def show_call(call: CallStep) -> list[StepText]:
-    """What a call changed, as it has reported it; empty if it changed no files."""
-    if not call.files:
-        return []
-    heading = StepText(f"{call.title or call.name}  +{call.added} −{call.removed}", "heading")
-    return [heading, StepText(call.diff, "diff")] if call.diff else [heading]
 
 
 def destination(

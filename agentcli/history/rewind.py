@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentcli.core.text.format import change_count
 from agentcli.history.tree import measure
 from agentcli.session.timeline import PromptStep, Timeline
 from agentcli.workspace.journal import CallSpan, SubmissionRecord
@@ -57,5 +58,5 @@ def describe_changes(prompt: PromptStep, by_agents: tuple[int, int, int]) -> str
         return "no files"
     kinds = ((totals.files - commands, "edit"), (commands, "command"), (by_agents[0], "sub-agent"))
     by = [f"{number} by {kind}" for number, kind in kinds if number > 0]
-    text = f"{files} file{'s' * (files != 1)} +{totals.added + by_agents[1]} −{totals.removed + by_agents[2]}"
+    text = change_count(files, totals.added + by_agents[1], totals.removed + by_agents[2])
     return f"{text} ({', '.join(by)})" if commands or by_agents[0] else text

@@ -12,7 +12,7 @@ from agentcli.agent.costs.cache_watch import LONG_TTL, SHORT_TTL
 from agentcli.context.report import ChangePrice, ExpectedCache
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import seconds_between
-from agentcli.core.text.format import ago, counted, money, token_count
+from agentcli.core.text.format import ago, change_count, counted, money, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 from agentcli.session.base import Rewind
@@ -36,7 +36,7 @@ class PromptTotals:
     @property
     def text(self) -> str:
         """`3 files +40 −2 · $0.12 · 12k tokens`."""
-        files = f"{counted(self.files, 'file')} +{self.added} −{self.removed}" if self.files else "no files"
+        files = change_count(self.files, self.added, self.removed) or "no files"
         return " · ".join((files, money(self.cost_usd), f"{token_count(self.tokens)} tokens"))
 
 

@@ -92,3 +92,8 @@ def plural(number: int, singular: str, many: str = "") -> str:
 def counted(number: int, singular: str, many: str = "") -> str:
     """The number with its noun: `counted(1, "line")` is "1 line", `counted(1_200, "line")` is "1,200 lines"."""
     return f"{number:,} {plural(number, singular, many)}"
+
+
+def change_count(files: int, added: int, removed: int) -> str:
+    """Changed files with added and removed lines: `3 files +40 −2`; "" if no file was changed."""
+    return f"{counted(files, 'file')} +{added} −{removed}" if files else ""
