@@ -190,12 +190,11 @@ class _Bisection:
 
     # ----------------------------------------------------------------------------------------------------- changes
 
-    def _origins(self, change: Change) -> list[ChangeOrigin]:
-        """Where it comes from: several calls if the states between them are not known."""
-        return [find_origin(self.timeline, change.record.prompt_id, id) for id in change.call_ids or ("",)]
+    def _origin(self, change: Change) -> ChangeOrigin:
+        return find_origin(self.timeline, change.record.prompt_id, change.call_id)
 
     def _headline(self, change: Change) -> str:
-        origin = self._origins(change)[-1]
+        origin = self._origin(change)
         prompt = f"prompt {origin.prompt_number}" if origin.prompt_number else "a prompt of another session"
         if origin.is_left:
             prompt = f"{prompt} of another branch"
@@ -215,15 +214,15 @@ class _Bisection:
         return f"Call {origin.call_number} of {origin.calls}, {origin.title}, in {prompt}"
 
     def _describe_change(self, change: Change) -> Iterator[str]:
-        origins = self._origins(change)
-        last, others = origins[-1], _name_others(origins)
-        quoted = f": “{last.prompt_text}”" if change.kind != "user" and last.prompt_text else ""
-        yield f"{self._headline(change)}{quoted}"
-        if len(origins) > 1 or others:
-            yield "  One of these calls, which ran at the same time or have no snapshot of their own:"
-            yield from (f"    {title}" for title in (*(origin.title for origin in origins if origin.title), *others))
-        if change.kind != "user" and last.at:
-            yield f"  {local_time(last.at)}  {plain_line(last.model)}"
+        origin = self._origin(change)
+        if change.kind == "user":
+            yield self._headline(change)
+            return
+        yield f"{self._headline(change)}: “{origin.prompt_text}”" if origin.prompt_text else self._headline(change)
+        if origin.others:
+            yield "  Or one of these calls, which ran at the same time:"
+            yield from (f"    {title_of(call)}" for call in origin.others)
+        yield f"  {local_time(origin.at)}  {plain_line(origin.model)}".rstrip()
 
     # ------------------------------------------------------------------------------------------------------ result
 
@@ -266,17 +265,13 @@ class _Bisection:
         record["runs"] = [{"place": self._describe_state(run.state), **asdict(run)} for run in runs]
         if not changes:
             return {**record, "problem": _explain(search, runs)}
-        found = [(change, self._origins(change)) for change in changes]
-        record["changes"] = [
-            {**origins[-1].record(), "kind": one.kind, "call_ids": one.call_ids, "or_calls": _name_others(origins)}
-            for one, origins in found
-        ]
+        record["changes"] = [self._record_change(change) for change in changes]
         return {**record, "diffs": diffs}
 
-
-def _name_others(origins: Sequence[ChangeOrigin]) -> list[str]:
-    """Titles of the calls that ran at the same time."""
-    return list(dict.fromkeys(title_of(call) for origin in origins for call in origin.others))
+    def _record_change(self, change: Change) -> Json:
+        origin = self._origin(change)
+        others = [title_of(call) for call in origin.others]
+        return {"kind": change.kind, **origin.record(), "or_calls": others}
 
 
 def _explain(search: Search, runs: Sequence[Run]) -> str:

@@ -277,13 +277,13 @@ class _Search:
         latest: dict[str, str] = {}
         for step in sorted(steps, key=lambda step: step.number):
             timeline, change = self._read_timeline(step.source), step.change
-            step.origin = find_origin(timeline, change.record.prompt_id, change.call_ids[-1] if change.call_ids else "")
+            step.origin = find_origin(timeline, change.record.prompt_id, change.call_id)
             at = latest[timeline.session_id] = max(
                 step.origin.at or step.source.ended, latest.get(timeline.session_id, "")
             )
             step.key = (at, timeline.began, step.number)
         found = sorted(steps, key=lambda step: step.key, reverse=True)
-        once = {(one.change.record.prompt_id, one.change.call_ids, one.before, one.after): one for one in found}
+        once = {(one.change.record.prompt_id, one.change.call_id, one.before, one.after): one for one in found}
         return list(once.values())[::-1]
 
     def _read_timeline(self, source: _Source) -> Timeline:

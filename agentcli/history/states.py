@@ -27,15 +27,10 @@ class Change:
     """The submission it belongs to; for a change of the user between two prompts, the later one."""
     trees: dict[str, tuple[str, str]]
     """The trees before and after it, of the folders that changed."""
-    call_ids: tuple[str, ...] = ()
-    """Several if the state between them is not known."""
+    call_id: str = ""
+    """"" if it is no call's."""
     previous: SubmissionRecord | None = None
     """The submission before, for a change of the user between the two."""
-
-    def joined(self, later: Change) -> Change:
-        kind = self.kind if self.kind == later.kind else "call"
-        trees = {root: (self.trees.get(root, pair)[0], pair[1]) for root, pair in later.trees.items()}
-        return Change(kind, later.record, {**self.trees, **trees}, (*self.call_ids, *later.call_ids))
 
 
 class States:
@@ -47,14 +42,14 @@ class States:
         """The trees of state 0."""
         current: dict[str, str] = {}
 
-        def move(kind: Literal["call", "prompt", "user"], trees: Trees, calls: tuple[str, ...] = ()) -> None:
+        def move(kind: Literal["call", "prompt", "user"], trees: Trees, call_id: str = "") -> None:
             changed = {root: (current[root], tree) for root, tree in trees.items() if current.get(root, tree) != tree}
             for root in trees.keys() - current.keys():
                 # It did not exist before, or was not known.
                 self.first[root] = trees[root]
             current.update(trees)
             if changed:
-                self.changes.append(Change(kind, record, changed, calls, previous))
+                self.changes.append(Change(kind, record, changed, call_id, previous))
 
         previous: SubmissionRecord | None = None
         for record in submissions:
@@ -62,23 +57,17 @@ class States:
             previous = None
             for span in record.calls:
                 move("user", {root: before for root, (before, _after) in span.trees.items()})
-                move("call", {root: after for root, (_before, after) in span.trees.items()}, (span.call_id,))
+                move("call", {root: after for root, (_before, after) in span.trees.items()}, span.call_id)
             if record.after is not None:
                 is_users = record.calls or record.restored is not None
                 move("user" if is_users else "prompt", {root: one.tree for root, one in record.after.items()})
             previous = record
 
     def drop(self, missing: Collection[tuple[str, str]]) -> None:
-        """Leave out states with a tree that does not exist any more; `missing`: folders with their trees."""
-        while self.changes and any(item in missing for item in self.first.items()):
+        """Leave out all states up to the last one with a tree that does not exist any more; `missing`: folders with
+        their trees. The oldest ones are deleted first."""
+        while self.changes and any(item in missing for item in self.list_trees()):
             self.first |= {root: after for root, (_before, after) in self.changes.pop(0).trees.items()}
-        changes, self.changes = self.changes, []
-        waiting: Change | None = None
-        for change in changes:
-            waiting = change if waiting is None else waiting.joined(change)
-            if not any((root, after) in missing for root, (_before, after) in waiting.trees.items()):
-                self.changes.append(waiting)
-                waiting = None
 
     def trees(self, state: int) -> dict[str, str]:
         trees = dict(self.first)
