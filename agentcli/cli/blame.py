@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from agentcli.cli.help import terminal_style
-from agentcli.cli.output import echo, echo_json, echo_styled
+from agentcli.cli.output import echo_json, echo_styled
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import state_folder
 
@@ -27,14 +27,10 @@ def blame(
     """
     from agentcli.history.blame_text import read_blame
 
-    width, styled = terminal_style()
     text = asyncio.run(read_blame(place, Path.cwd(), state_folder()))
     if as_json:
         echo_json(text.record())
         return
-    if sys.stdout.isatty():
-        text.width, text.is_styled = width, styled
-    for line in text.format():
+    width, styled = terminal_style()
+    for line in text.format(width if sys.stdout.isatty() else None, styled=styled):
         echo_styled(line)
-    if sys.stdout.isatty() and any(origin.change for origin in text.blame.origins):
-        echo("\nTo show a session: agentcli sessions show ID\nTo continue it: agentcli -r ID")

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import FrontEnd
+from agentcli.commands.tree import show_call
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.history.blame import LineOrigin
-from agentcli.history.blame_text import BlameText, read_blame
+from agentcli.history.blame_text import BlameText, mark_origin, read_blame
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
 
 _MAX_ROWS = 2_000
@@ -28,9 +29,8 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
     if not arguments or state_dir is None:
         raise UsageError("Name a file: /blame src/parser.py or /blame src/parser.py:10-20.")
     text = await read_blame(arguments, engine.root, state_dir)
-    text.width = shutil.get_terminal_size().columns - 2
     if not front_end.has_pages:
-        return "\n".join(text.format())
+        return "\n".join(text.format(shutil.get_terminal_size().columns - 2))
     if len(text.lines) > _MAX_ROWS:
         raise UsageError(f"The file has more than {_MAX_ROWS:,} lines. Name some: /blame {arguments}:1-{_MAX_ROWS}.")
 
@@ -56,17 +56,12 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
 def _make_steps(text: BlameText) -> Iterator[Step]:
     digits, before = len(str(text.last)), None
     for number, (line, origin) in enumerate(text.lines, text.first):
-        author = "" if origin is before else text.describe(origin)[0]
+        author = "" if origin is before else mark_origin(origin)
         yield Step(str(number), line or " ", author, f"{number:>{digits}} │ ", value=origin)
         before = origin
 
 
 def _show_origin(text: BlameText, origin: LineOrigin) -> list[StepText]:
-    def show(width: int) -> str:
-        text.width = width
-        return "\n".join(text.format_legend([one for _line, one in text.lines if one is origin])).strip()
-
-    call = None if origin.change is None else origin.change.call
-    if call is None or not call.diff:
-        return [StepText(show)]
-    return [StepText(show), StepText(f"\n{call.title}", "heading"), StepText(call.diff, "diff")]
+    same = [one for _line, one in text.lines if one is origin]
+    shown = StepText(lambda width: "\n".join(text.explain(same, width)))
+    return [shown, *(show_call(origin.change.call) if origin.change is not None and origin.change.call else ())]

@@ -28,19 +28,16 @@ from agentcli.history.states import Change, ChangeOrigin, States, find_origin
 from agentcli.session.base import project_dir, sessions_dir
 from agentcli.session.timeline import Timeline, read_timeline
 from agentcli.workspace.folders import KEEP_SECONDS, SnapshotFolders
-from agentcli.workspace.git import EMPTY_TREE
 from agentcli.workspace.journal import UndoJournal
 from agentcli.workspace.merge import MAX_MERGED_SIZE, is_text, list_changes
 from agentcli.workspace.restore import OldFile
 from agentcli.workspace.shadow import Shadow
-from agentcli.workspace.trees import Difference, TreeEntry
+from agentcli.workspace.trees import TreeEntry
 
 MAX_LINES = 50_000
 _MAX_JOURNAL_SIZE = 64 * 1024 * 1024
 _MAX_NAMES = 20
 """Names that a file is followed through."""
-_MAX_DELETED = 100
-"""Deleted files among which a renamed one is searched."""
 _MIN_MOVED = 20
 """Letters and digits of lines that count as moved or restored, as for `git blame -M`; fewer may be equal by chance."""
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -130,9 +127,12 @@ async def blame(path: Path, state_dir: Path, folders: SnapshotFolders) -> Blame:
     if not sources and not has_lost:
         raise AgentError(f"No session has changed files in a folder around {show_name(str(path))}.")
     search = _Search(state_dir, folders, sources)
-    steps, names = await search.follow(path, _split(content))
+    steps, names = await search.follow(path)
     contents = await search.read_contents(steps)
-    lines = await in_thread(lambda: _trace(steps, contents, content, UNKNOWN if has_lost else BEFORE))
+    first = UNKNOWN if has_lost else BEFORE
+    if not steps and await search.is_new(path):
+        first = USER
+    lines = await in_thread(lambda: _trace(steps, contents, content, first))
     return Blame(path, [line.decode("utf-8", "replace") for line in lines.lines], lines.origins, names)
 
 
@@ -228,21 +228,20 @@ class _Search:
         self._folders = folders
         self._sources = sources
 
-    async def follow(self, path: Path, content: Sequence[bytes]) -> tuple[list[_Step], list[str]]:
+    async def follow(self, path: Path) -> tuple[list[_Step], list[str]]:
         """The changes in the order of time, and earlier names of the file, newest first."""
         names: list[str] = []
         steps: list[_Step] = []
-        if (last := await self._find_last_name(path, content)) is not None:
-            names.append(str(path := last))
         while True:
             found = [step for step in await self._find_steps(path) if not steps or step.key < steps[0].key]
             for place in range(len(found) - 1, -1, -1):
                 step = found[place]
                 if step.is_lost or step.before or len(names) >= _MAX_NAMES:
                     continue
-                if (old := await self._find_old_name(step)) is not None:
-                    name, step.before = old
-                    path = step.root / name
+                shadow, (before, after) = await self._folders.shadow(step.root), step.change.trees[str(step.root)]
+                if old := await shadow.find_old_name(before, after, step.name):
+                    [step.before] = await shadow.find_objects([f"{before}:{old}"], "blob")
+                    path = step.root / old
                     names.append(str(path))
                     steps[:0] = [step, *filter(_is_followed, found[place + 1 :])]
                     break
@@ -293,28 +292,18 @@ class _Search:
             source.timeline = Timeline(id, Path()) if found is None else read_timeline(found)
         return source.timeline
 
-    async def _find_old_name(self, step: _Step) -> tuple[str, str] | None:
-        """The name and the content of a file that this change renamed to the one that appears."""
-        shadow = await self._folders.shadow(step.root)
-        compared = await shadow.compare(*step.change.trees[str(step.root)])
-        gone = [(one.path, one.before.oid) for one in compared.values() if one.kind == "deleted" and one.before.is_file]
-        content = (await _read_blobs(shadow, [step.after]))[step.after]
-        return await _find_similar(shadow, step.name, content, gone)
-
-    async def _find_last_name(self, path: Path, content: Sequence[bytes]) -> Path | None:
-        """The name that the file had in the last snapshots, if the user has renamed it since."""
+    async def is_new(self, path: Path) -> bool:
+        """Whether the last snapshots of a folder around the file do not have it. Raises `AgentError` if none can."""
         for root in path.parents:
-            tree = next((one.last[str(root)] for one in reversed(self._sources) if str(root) in one.last), EMPTY_TREE)
-            if tree == EMPTY_TREE:
-                continue
-            shadow, name = await self._folders.shadow(root), path.relative_to(root).as_posix()
-            if not await shadow.holds(tree) or await shadow.entries(tree, [name]):
-                return None
-            files = [one for one in (await shadow.compare(EMPTY_TREE, tree)).values() if one.after.is_file]
-            gone = await in_thread(partial(_list_missing, root, files))
-            if (found := await _find_similar(shadow, name, content, gone)) is not None:
-                return root / found[0]
-        return None
+            tree = next((one.last[str(root)] for one in reversed(self._sources) if str(root) in one.last), "")
+            if tree:
+                shadow, name = await self._folders.shadow(root), path.relative_to(root).as_posix()
+                if not await shadow.holds(tree) or await shadow.entries(tree, [name]):
+                    return False
+                if await shadow.list_ignored([name]):
+                    raise AgentError(f"{show_name(str(path))} is in no snapshot, because git ignores it.")
+                return True
+        return False
 
     async def read_contents(self, steps: Sequence[_Step]) -> Mapping[str, list[bytes]]:
         """The lines of the contents before and after these changes by id."""
@@ -329,30 +318,6 @@ class _Search:
 def _is_followed(step: _Step) -> bool:
     """The user's changes show themselves in the content before the next call."""
     return step.is_lost or step.change.kind != "user"
-
-
-def _list_missing(root: Path, files: Sequence[Difference]) -> list[tuple[str, str]]:
-    """The files that do not exist any more, with their content. Blocking."""
-    return [(one.path, one.after.oid) for one in files if not os.path.lexists(root / one.path)]
-
-
-async def _find_similar(
-    shadow: Shadow, name: str, content: Sequence[bytes], files: Sequence[tuple[str, str]]
-) -> tuple[str, str] | None:
-    """The one of these files that has most of its lines in common with a content."""
-    near = sorted(files, key=lambda file: Path(file[0]).name != Path(name).name)[:_MAX_DELETED]
-    contents = await _read_blobs(shadow, [oid for _name, oid in near])
-    lines = Counter(content)
-
-    def find() -> tuple[str, str] | None:
-        best, most = None, len(content) / 2
-        for path, oid in near:
-            same = (lines & Counter(contents[oid])).total()
-            if same > max(most, len(contents[oid]) / 2):
-                best, most = (path, oid), same
-        return best
-
-    return await in_thread(find)
 
 
 async def _read_blobs(shadow: Shadow, oids: Sequence[str]) -> dict[str, list[bytes]]:
@@ -376,6 +341,7 @@ class _Lines:
     def __init__(self, first: LineOrigin) -> None:
         self.lines: list[bytes] = []
         self.origins: list[LineOrigin] = []
+        self._first = first
         self.is_known = first is not UNKNOWN
         """Whether all changes since the last move were the user's."""
         self._known: dict[str, list[LineOrigin]] = {}
@@ -386,7 +352,7 @@ class _Lines:
     @property
     def between(self) -> LineOrigin:
         """The origin of lines that no known change has added."""
-        return UNKNOWN if not self.is_known else USER if self._known else BEFORE
+        return UNKNOWN if not self.is_known else USER if self._known else self._first
 
     def move(self, oid: str, lines: list[bytes], added: LineOrigin) -> None:
         """Go on to another content. `added`: origin of its new lines."""

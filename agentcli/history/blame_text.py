@@ -13,7 +13,7 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import clean_search_path
-from agentcli.core.text.columns import cell_count, cut
+from agentcli.core.text.columns import cut
 from agentcli.core.text.format import counted, local_time, money
 from agentcli.core.text.plaintext import plain_line, show_name, terminal_line
 from agentcli.history.blame import Blame, Kind, LineOrigin, blame, parse_place
@@ -30,8 +30,6 @@ _LEGEND: Mapping[Kind, str] = {
     "unknown": "the snapshots that tell were deleted. They are kept for 30 days, for less if they take much space",
 }
 _TAB = 4
-_MIN_CODE_SHARE = 0.55
-"""Share of the width that is left to the lines of the file if they need it: columns before them are left out."""
 
 
 @slotted
@@ -43,92 +41,43 @@ class BlameText:
     first: int
     """Number of the first line to show."""
     last: int
-    width: int | None = None
-    """None: complete rows, as for programs."""
-    is_styled: bool = False
 
     @property
     def lines(self) -> Sequence[tuple[str, LineOrigin]]:
         """The shown lines, each with its origin."""
         return list(zip(self.blame.lines, self.blame.origins, strict=True))[self.first - 1 : self.last]
 
-    def format(self) -> Iterator[str]:
-        """Safe for a terminal."""
-        lines = [terminal_line(line.rstrip("\r").expandtabs(_TAB)) for line, _origin in self.lines]
+    def format(self, width: int | None = None, *, styled: bool = False) -> Iterator[str]:
+        """The lines, and what their marks stand for. Safe for a terminal. `width`: None if lines are not cut."""
         origins = [origin for _line, origin in self.lines]
-        cells = {origin: self.describe(origin) for origin in dict.fromkeys(origins)}
-        widths = [max(cell_count(row[column]) for row in cells.values()) for column in range(5)] if cells else []
-        digits = len(str(self.last))
-        shown = self._choose_columns(widths, digits, max(map(cell_count, lines), default=0))
-        before: LineOrigin | None = None
-        for number, (line, origin) in enumerate(zip(lines, origins, strict=True), self.first):
-            columns = [(cells[origin][column], widths[column]) for column in shown]
-            head = "".join(f"{text}{' ' * (width - cell_count(text))}  " for text, width in columns)
-            if self.width is not None:
-                line = cut(line, self.width - cell_count(head) - digits - 3)
-                head = " " * cell_count(head) if origin == before else self._paint(head, origin)
-            yield f"{head}{number:>{digits}} │ {line}".rstrip()
-            before = origin
-        yield from self.format_legend(origins)
-
-    def _choose_columns(self, widths: Sequence[int], digits: int, longest: int) -> list[int]:
-        """The columns that fit: call, time, cost and model go in the reverse order."""
-        shown = [column for column in range(len(widths)) if widths[column]]
-        if self.width is not None:
-            room = self.width - min(longest, int(self.width * _MIN_CODE_SHARE)) - digits - 3
-            while len(shown) > 1 and sum(widths[column] + 2 for column in shown) > room:
-                shown.pop()
-        return shown
-
-    def _paint(self, text: str, origin: LineOrigin) -> str:
-        return f"\x1b[{_COLOURS[origin.kind]}m{text}\x1b[0m" if self.is_styled else text
-
-    def _mark(self, origin: LineOrigin) -> str:
-        if (change := origin.change) is None:
-            return _NAMES[origin.kind]
-        # The first part of an id is enough for -r; programs get all of it.
-        id = change.session_id if self.width is None else change.session_id[:8]
-        return f"{id}:{change.prompt_number}" if change.prompt_number else id
-
-    def describe(self, origin: LineOrigin) -> tuple[str, ...]:
-        """The columns: mark, call, time, cost, model."""
-        if (change := origin.change) is None:
-            return self._mark(origin), "", "", "", ""
-        call = "sub-agent" if change.others else ""
-        if change.call is not None:
-            call = f"#{change.call_number} {plain_line(change.call.name, 20)}"
-        cost = None if change.request is None else change.request.cost_usd
-        when, price = local_time(change.at), "" if cost is None else money(cost)
-        return self._mark(origin), call + "?" * origin.is_doubtful, when, price, plain_line(change.model, 40)
-
-    def format_legend(self, origins: Sequence[LineOrigin]) -> Iterator[str]:
-        groups: dict[tuple[str, str], list[LineOrigin]] = {}
-        for origin in origins:
-            prompt = None if origin.change is None else origin.change.prompt
-            groups.setdefault((self._mark(origin), "" if prompt is None else prompt.id), []).append(origin)
+        marks = {origin: mark_origin(origin) for origin in origins}
+        column, digits = max(map(len, marks.values()), default=0), len(str(self.last))
+        for number, (line, origin) in enumerate(self.lines, self.first):
+            mark, text = f"{marks[origin]:{column}}", terminal_line(line.rstrip("\r").expandtabs(_TAB))
+            if width is not None:
+                text = cut(text, width - column - digits - 5)
+            head = f"\x1b[{_COLOURS[origin.kind]}m{mark}\x1b[0m" if styled else mark
+            yield f"{head}  {number:>{digits}} │ {text}".rstrip()
         yield ""
-        for (mark, _prompt), members in groups.items():
-            count, change = counted(len(members), "line"), members[0].change
-            head = self._paint(mark, members[0])
-            if change is None:
-                yield from self._wrap(f"{mark}  {count}: {_LEGEND[members[0].kind]}.", head)
-                continue
-            facts = [local_time(change.prompt.at), f"{money(change.prompt.cost_usd)} in all"] if change.prompt else []
-            models = {plain_line(one.change.model): 0 for one in members if one.change is not None}
-            yield from self._wrap("  ".join(filter(None, (mark, *facts, ", ".join(models), count))), head)
-            if change.prompt_text:
-                yield from self._wrap(f"  “{change.prompt_text}”")
-            for origin, lines in Counter(members).items():
-                yield from self._wrap(f"  {_describe_call(origin)}: {counted(lines, 'line')}")
+        yield from self.explain(origins, width)
         if self.blame.names:
-            yield from self._wrap(f"Earlier names: {', '.join(map(show_name, self.blame.names))}")
+            yield from _wrap(f"Earlier names: {', '.join(map(show_name, self.blame.names))}", width)
 
-    def _wrap(self, text: str, head: str = "") -> Iterator[str]:
-        """`head`: its first word, painted."""
-        rows = [text] if self.width is None else textwrap.wrap(text, self.width, subsequent_indent="    ")
-        word, blank, rest = rows[0].partition(" ")
-        yield f"{head or word}{blank}{rest}"
-        yield from rows[1:]
+    def explain(self, origins: Sequence[LineOrigin], width: int | None) -> Iterator[str]:
+        """What each mark stands for: its call, time, model and cost, and once what its prompt said."""
+        said = ""
+        for origin, number in Counter(origins).items():
+            mark, count, change = mark_origin(origin), counted(number, "line"), origin.change
+            if change is None:
+                yield from _wrap(f"{mark}  {_LEGEND[origin.kind]}: {count}", width)
+                continue
+            cost = None if change.request is None else change.request.cost_usd
+            price = "" if cost is None else money(cost)
+            facts = (_describe_call(origin), local_time(change.at), plain_line(change.model, 40), price)
+            yield from _wrap(f"{mark}  {'  '.join(filter(None, facts))}: {count}", width)
+            if change.prompt is not None and change.prompt.id != said:
+                said = change.prompt.id
+                yield from _wrap(f"  “{change.prompt_text}”, {money(change.prompt.cost_usd)} in all", width)
 
     def record(self) -> Json:
         """Everything for programs."""
@@ -159,6 +108,20 @@ async def read_blame(place: str, cwd: Path, state_dir: Path) -> BlameText:
     if first > max(1, count):
         raise UsageError(f"{show_name(str(path))} has only {counted(count, 'line')}.")
     return BlameText(found, first, min(last or count, count))
+
+
+def mark_origin(origin: LineOrigin) -> str:
+    """In short: who wrote a line."""
+    if (change := origin.change) is None:
+        return _NAMES[origin.kind]
+    # The first part of an id is enough for -r.
+    prompt = f":{change.prompt_number}" if change.prompt_number else ""
+    call = f" #{change.call_number}" if change.call is not None else " sub-agent" if change.others else ""
+    return f"{change.session_id[:8]}{prompt}{call}{'?' * origin.is_doubtful}"
+
+
+def _wrap(text: str, width: int | None) -> list[str]:
+    return [text] if width is None else textwrap.wrap(text, width, subsequent_indent="    ")
 
 
 def _describe_call(origin: LineOrigin) -> str:

@@ -283,6 +283,13 @@ class Shadow:
         )  # fmt: skip
         return output.decode("utf-8", "replace")
 
+    async def find_old_name(self, before: str, after: str, path: str) -> str:
+        """The name in the tree `before` of a file that is renamed to `path` in the other one; "" if there is none."""
+        arguments = ("diff-tree", "-r", "-z", "-M", "--diff-filter=R", "--name-status", before, after)
+        fields = (await self._git.run(*arguments, seconds=_USUAL_SECONDS, settings=_NO_TEXT)).split(b"\0")
+        names = {os.fsdecode(new): os.fsdecode(old) for old, new in zip(fields[1::3], fields[2::3], strict=False)}
+        return names.get(path, "")
+
     async def tree_of(self, entries: Mapping[str, TreeEntry]) -> str:
         """A tree that has these paths and nothing else."""
         return await self.with_entries(EMPTY_TREE, entries) if entries else EMPTY_TREE

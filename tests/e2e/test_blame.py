@@ -41,12 +41,14 @@ async def test_every_line_is_shown_with_the_prompt_and_the_call_that_wrote_it(pr
     ended = await program.run("blame", "calc.py")
     assert (ended.code, ended.err) == (0, "")
     rows = ended.out.splitlines()
-    assert [row.split("  ")[0] for row in rows[:4]] == [f"{session}:1", "you", "before", f"{session}:2"]
-    assert "#2 Edit" in rows[0]
-    assert "claude-opus" in rows[0]
+    mark = session[:8]
+    assert [row.split("  ")[0] for row in rows[:4]] == [f"{mark}:1 #2", "you", "before", f"{mark}:2 #3"]
     assert "four ␛[2J" in rows[3]
-    assert "  “add four”" in rows
-    assert "  Call 2 of 3, Edit calc.py: 1 line" in rows
+    assert any(row.startswith("  “add four”, $0.") for row in rows)
+    entry = next(row for row in rows if row.startswith(f"{mark}:1 #2  Call 2 of 3, Edit calc.py  "))
+    assert "claude-opus" in entry
+    assert "$0." in entry
+    assert entry.endswith(": 1 line")
     assert "\x1b" not in ended.out
     found = json.loads((await program.run("blame", "calc.py:2-4", "--json")).out)
     assert [found["origins"][line["origin"]]["kind"] for line in found["lines"]] == ["user", "before", "call"]
@@ -59,10 +61,10 @@ async def test_every_line_is_shown_with_the_prompt_and_the_call_that_wrote_it(pr
 async def test_on_a_terminal_rows_are_cut_to_its_width_and_coloured(program: Program) -> None:
     session = await record_session(program)
     async with TerminalProgram(program.work.parent, "blame", "calc.py", columns=60) as app:
-        await app.wait_for("To continue it: agentcli -r ID")
+        await app.wait_for("“add four”")
         assert await app.end() == 0
-        assert next(row for row in app.screen if "ONE" in row).startswith(f"{session[:8]}:1")
-        assert f"\x1b[36m{session[:8]}:1".encode() in app.raw
+        assert next(row for row in app.screen if "ONE" in row).startswith(f"{session[:8]}:1 #2")
+        assert f"\x1b[36m{session[:8]}:1 #2".encode() in app.raw
 
 
 async def test_the_command_shows_lines_beside_the_prompt_and_the_diff_that_wrote_them(program: Program) -> None:
@@ -73,11 +75,14 @@ async def test_the_command_shows_lines_beside_the_prompt_and_the_diff_that_wrote
         await app.wait_for("Blame of calc.py")
         await app.wait_for("“in capitals”")
         assert "4 lines" in app.screen[0]
-        assert next(row for row in app.screen if "1 │ ONE" in row).split("│")[1].split() == ["ONE", f"{session[:8]}:1"]
-        assert "#2 Edit" not in app.text
-        assert "Call 2 of 3, Edit calc.py: 1 line" in app.text
+        assert next(row for row in app.screen if "1 │ ONE" in row).split("│")[1].split() == [
+            "ONE",
+            f"{session[:8]}:1",
+            "#2",
+        ]
+        assert "Call 2 of 3, Edit calc.py" in app.text
         await app.press("down")
-        await app.wait_for("you  1 line: changed by you")
+        await app.wait_for("you  changed by you")
         await app.press("up", "o")
         await app.wait_for("second done")
         await app.wait_for("❯ in capitals")
@@ -86,5 +91,5 @@ async def test_the_command_shows_lines_beside_the_prompt_and_the_diff_that_wrote
         await app.wait_for("❯")
         await app.submit("/blame calc.py:4")
         await app.wait_for("“add four”")
-        assert any(row.startswith(f"{session[:8]}:2  #3 Bash") and "4 │ four" in row for row in app.screen)
+        assert any(row.startswith(f"{session[:8]}:2 #3  ") and "4 │ four" in row for row in app.screen)
         assert await app.leave() == 0

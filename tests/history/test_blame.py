@@ -158,10 +158,17 @@ async def test_a_file_is_followed_through_its_names(project: Project, command: s
     await project.prompt("go on", shell("echo TWO = 2 >> totals.py"))
     added = ["b1.1"] if "ONE" in command else []
     assert await project.authors("totals.py") == [*["before"] * 4, "a1.1", *added, "c1.1"]
-    (project.folder / "totals.py").rename(project.folder / "final.py")
-    assert (await project.authors("final.py"))[4] == "a1.1"
-    names = [Path(name).name for name in (await project.blame("final.py")).blame.names]
-    assert names == ["totals.py", "sums.py", "numbers.py"]
+    assert [Path(name).name for name in (await project.blame("totals.py")).blame.names] == ["sums.py", "numbers.py"]
+
+
+async def test_a_file_that_no_session_has_seen_is_the_users_and_an_ignored_one_is_not_guessed(project: Project) -> None:
+    project.git("init", "-q")
+    (project.folder / ".gitignore").write_text("*.log\n")
+    await project.prompt("add zero", shell("echo ZERO = 0 >> numbers.py; echo secret > build.log"))
+    (project.folder / "new.py").write_text("NEW = 1\n")
+    assert await project.authors("new.py") == ["user"]
+    with pytest.raises(AgentError, match=r"build.log is in no snapshot, because git ignores it"):
+        await project.blame("build.log")
 
 
 async def test_sessions_are_put_in_the_order_of_their_changes_and_copies_count_once(project: Project) -> None:
@@ -209,8 +216,11 @@ async def test_a_call_of_a_sub_agent_is_named_with_the_call_that_started_it(proj
     adds = {**shell("echo ZERO = 0 >> numbers.py"), "match": "PART"}
     await project.prompt("delegate it", adds, task, "Added.")
     shown = list((await project.blame()).format())
-    assert f"{project.sessions[0]}:1  sub-agent" in shown[4]
-    assert "  A call of a sub-agent (general: add zero): 1 line" in shown
+    mark = f"{project.sessions[0][:8]}:1 sub-agent"
+    assert shown[4].startswith(mark)
+    [entry] = [row for row in shown if row.startswith(f"{mark}  A call")]
+    assert entry.startswith(f"{mark}  A call of a sub-agent (general: add zero)  ")
+    assert entry.endswith(": 1 line")
 
 
 async def test_of_a_session_whose_file_was_deleted_only_the_id_is_known(project: Project) -> None:
@@ -219,8 +229,8 @@ async def test_of_a_session_whose_file_was_deleted_only_the_id_is_known(project:
     next((project.state / "sessions").glob(f"*/{project.sessions[1]}.jsonl")).unlink()
     assert (await project.authors())[-2:] == ["a1.1", "b0.0"]
     shown = list((await project.blame()).format())
-    assert shown[5].startswith(f"{project.sessions[1]}  ")
-    assert f"{project.sessions[1]}  1 line" in shown
+    assert shown[5].startswith(f"{project.sessions[1][:8]}  ")
+    assert f"{project.sessions[1][:8]}  A call of this prompt: 1 line" in shown
 
 
 async def test_rows_fit_the_terminal_and_are_complete_for_programs(project: Project) -> None:
@@ -231,18 +241,17 @@ async def test_rows_fit_the_terminal_and_are_complete_for_programs(project: Proj
     text = await project.blame()
     whole = "\n".join(text.format())
     assert long in whole
-    assert f"{project.sessions[0]}:1  #1 Bash" in whole
+    assert f"{project.sessions[0][:8]}:1 #1  5 │ bad" in whole
     for width in (120, 80, 40):
-        text.width = width
-        rows = list(text.format())
+        rows = list(text.format(width))
         assert max(map(len, rows)) <= width
-        assert f"{project.sessions[0][:8]}:1" in rows[4]
-        assert "before" in rows[0]
-        assert "before" not in rows[1]  # as the row above
+        assert f"{project.sessions[0][:8]}:1 #1" in rows[4]
+        assert rows[0].startswith("before")
         whole += "\n".join(rows)
     assert not {"\x1b", "\u202e"} & set(whole)
-    text.is_styled = True
-    assert "\x1b[36m" in next(row for row in text.format() if f"{project.sessions[0][:8]}" in row)
+    assert rows[5] == ""
+    assert "claude-" in " ".join(rows[6:])
+    assert "\x1b[36m" in next(row for row in text.format(styled=True) if f"{project.sessions[0][:8]}" in row)
     [before, bad] = text.record()["origins"]
     assert before == {"kind": "before"}
     assert (bad["call"], bad["prompt"], bad["kind"]) == (1, 1, "call")
