@@ -17,8 +17,10 @@ from agentcli.cli.permissions import AsJson
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
+from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import byte_size, counted, local_time, money
 from agentcli.core.text.plaintext import plain_line, show_name
+from agentcli.core.text.secret_text import redact_values, without_secrets
 from agentcli.session.find import SessionInfo, find_one, list_sessions
 from agentcli.session.timeline import PromptStep, read_timeline
 
@@ -65,25 +67,27 @@ def list_(
 
 def session_lines(sessions: Sequence[SessionInfo], width: int | None = None) -> Iterator[str]:
     """One line per session, cut to `width`, with ids shortened to what `-r` needs. None: complete lines for
-    programs."""
+    programs. With its folder if not all are of this one."""
     ids = [session.session_id for session in sessions]
+    is_elsewhere = any(session.cwd not in ("", str(Path.cwd())) for session in sessions)
     # As many leading characters as make the ids distinct; at least 8, the first part of a UUID.
     cells = next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
     for session in sessions:
         changed = _local_time(session.modified)
+        folder = f"  ({show_name(session.cwd)})" if is_elsewhere else ""
         if width is None:
             count = "?" if session.message_count is None else str(session.message_count)
-            yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
+            yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}{folder}"
         else:
-            head = f"{session.session_id[:cells]}  {changed}  "
-            yield head + plain_line(session.label, max(20, width - len(head) - 1))
+            line = f"{session.session_id[:cells]}  {changed}  {plain_line(session.label)}"
+            yield cut(line, max(40, width - cell_count(folder))) + folder
 
 
 def session_record(session: SessionInfo) -> Json:
     return {
         "session_id": session.session_id,
-        "title": session.title,
-        "first_prompt": session.first_prompt,
+        "title": redact_values(session.title),
+        "first_prompt": redact_values(session.first_prompt),
         "cwd": session.cwd,
         "modified": session.modified,
         "messages": session.message_count,
@@ -133,7 +137,7 @@ def show(session: SessionArgument, as_json: AsJson = False) -> None:
         answer = [line for line in prompt.answer.splitlines() if line.strip()][-2:]
         for sign, lines in (("❯", prompt.text.strip().splitlines()[:3]), ("◆", answer)):
             for line in lines:
-                echo(f"     {sign} {plain_line(line, 300)}")
+                echo(f"     {sign} {plain_line(without_secrets(line), 300)}")
     echo(f"\nTo continue it: agentcli -r {info.session_id}")
 
 
@@ -147,9 +151,9 @@ def _prompt_record(prompt: PromptStep) -> Json:
     totals = measure([prompt])
     return {
         "id": prompt.id,
-        "text": prompt.text,
+        "text": redact_values(prompt.text),
         "at": prompt.at,
-        "answer": prompt.answer,
+        "answer": redact_values(prompt.answer),
         "models": prompt.models,
         "cost_usd": prompt.cost_usd,
         "calls": len(prompt.calls),

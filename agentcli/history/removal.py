@@ -12,7 +12,7 @@ from pathlib import Path
 from agentcli.core.errors import AgentError
 from agentcli.session.base import sessions_dir
 from agentcli.session.closed_sessions import delete_session
-from agentcli.session.find import list_older, read_headers
+from agentcli.session.find import SessionInfo, list_sessions, read_headers
 from agentcli.workspace.base import SnapshotLocation
 from agentcli.workspace.folders import forget, is_due
 
@@ -42,16 +42,21 @@ class SessionRemover:
         return freed + sum(map(self.remove, self._agents.pop(path.stem, ())))
 
 
+def list_old(state_dir: Path, cwd: Path | None, days: int) -> list[SessionInfo]:
+    """The sessions of a project, or of all, that were not written for so many days and have no name."""
+    before = time.time() - days * DAY_SECONDS
+    return [one for one in list_sessions(state_dir, cwd) if one.modified < before and not one.is_named]
+
+
 def apply_retention(state_dir: Path, days: int) -> tuple[int, int]:
     """Delete the sessions without a name that are older than this, at most once a day; returns their number and the
     bytes freed. Raises `OSError`."""
-    now, count, freed = time.time(), 0, 0
-    if not is_due(sessions_dir(state_dir) / "pruned", now):
+    count, freed = 0, 0
+    if not is_due(sessions_dir(state_dir) / "pruned", time.time()):
         return 0, 0
     remover = SessionRemover(state_dir)
-    for session in list(list_older(state_dir, None, now - days * DAY_SECONDS)):
-        if not session.is_named:
-            with suppress(AgentError, OSError):  # in use, or not ours
-                freed += remover.remove(session.path)
-                count += 1
+    for session in list_old(state_dir, None, days):
+        with suppress(AgentError, OSError):  # in use, or not ours
+            freed += remover.remove(session.path)
+            count += 1
     return count, freed

@@ -36,19 +36,6 @@ def hold(path: Path) -> Iterator[Path]:
         lock.release(keep_file=was_there and real.exists())
 
 
-def is_open(path: Path) -> bool:
-    """Whether a process has the session open."""
-    try:
-        if path.with_suffix(".lock").exists():
-            with hold(path):
-                return False
-    except SessionBusy:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def rename_session(path: Path, title: str, clock: Clock, ids: Ids) -> None:
     """Give a session a name. Its time stays, so that it is no newer than before. Raises `SessionBusy` and `OSError`."""
     line = {"type": "custom-title", "uuid": ids.new(), "parentUuid": None, "sessionId": path.stem}

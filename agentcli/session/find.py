@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.access import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.text.secret_text import redact_values
 from agentcli.session.base import decode_line, is_session_id, project_dir, results_path, sessions_dir
 
 WINDOW = 64 * 1024
@@ -48,8 +48,8 @@ class SessionInfo:
 
     @property
     def label(self) -> str:
-        """One line for display. Untrusted text: the front end must sanitise it."""
-        return self.title or self.first_prompt or "(no prompt)"
+        """One line for display, without secrets. Untrusted text: the front end must sanitise it."""
+        return str(redact_values(self.title or self.first_prompt)) or "(no prompt)"
 
 
 def list_sessions(state_dir: Path, cwd: Path | None = None, *, agents: bool = False) -> list[SessionInfo]:
@@ -68,21 +68,6 @@ def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Ite
         info = describe_session(path)
         if info is not None and (agents or not info.parent) and (cwd is None or info.cwd in ("", str(cwd))):
             yield info
-
-
-def list_older(state_dir: Path, cwd: Path | None, before: float) -> Iterator[SessionInfo]:
-    """The sessions of a project, or of all projects, that were last written before this time, newest first."""
-    for path in _paths(state_dir, cwd):
-        info = describe_session(path) if _modified(path) < before else None
-        if info is not None and not info.parent and (cwd is None or info.cwd in ("", str(cwd))):
-            yield info
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return math.inf
 
 
 def read_headers(state_dir: Path) -> Iterator[tuple[Path, Json]]:

@@ -87,7 +87,7 @@ async def test_deleting_asks_on_a_terminal(tmp_path: Path) -> None:
     await with_sessions(program, "fix the zebra")
     for answer, left in (("n", 1), ("y", 0)):
         async with TerminalProgram(tmp_path, "sessions", "delete", "zebra") as terminal:
-            await terminal.wait_for("Delete 1 session? This cannot be undone.")
+            await terminal.wait_for("with what belongs to them? This cannot be undone.")
             assert "fix the zebra" in terminal.text
             await terminal.type(f"{answer}\r")
             assert await terminal.end() == 0
@@ -105,8 +105,8 @@ async def test_a_session_that_is_open_is_not_deleted(tmp_path: Path) -> None:
         assert (refused.code, "is open. Close it first." in refused.err) == (1, True)
         named = await program.run("sessions", "rename", "zebra", "x")
         assert (named.code, "is open. Close it first." in named.err) == (1, True)
-        pruned = await program.run("sessions", "prune", "--older-than", "0h", "--yes")
-        assert (pruned.code, "Nothing to delete: no closed session without a name" in pruned.out) == (0, True)
+        pruned = await program.run("sessions", "prune", "--days", "0", "--yes")
+        assert (pruned.code, "is open. Close it first." in pruned.err) == (1, True)
         assert len(session_files(app.home)) == 1
         await app.press("escape")
         assert await app.leave() == 0
@@ -119,15 +119,30 @@ async def test_old_sessions_are_listed_first_and_then_pruned_but_not_those_with_
         if "young ape" not in path.read_text():
             then = time.time() - 40 * 86_400
             os.utime(path, (then, then))
-    dry = await program.run("sessions", "prune", "--dry-run")
-    assert "old zebra" in dry.out
-    assert "1 session would be deleted" in dry.out
+    listing = await program.run("sessions", "prune")
+    assert (listing.code, "use --yes" in listing.err) == (2, True)
+    assert "old zebra" in listing.out
+    assert "named lion" not in listing.out
     assert len(session_files(program.home)) == 3
     assert (await program.run("sessions", "prune", "--yes")).code == 0
     assert await listed(program) == ["young ape", "keep me"]
-    assert (await program.run("sessions", "prune", "--named", "--yes")).code == 0
-    assert await listed(program) == ["young ape"]
-    assert (await program.run("sessions", "prune", "--older-than", "soon")).code == 2
+    assert "no session without a name is older than 30 days" in (await program.run("sessions", "prune")).out
+    assert (await program.run("sessions", "prune", "--days", "-1")).code == 2
+
+
+async def test_lists_of_sessions_have_no_secrets_and_name_the_folders_of_others(program: Program) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 12
+    await with_sessions(program, f"log in with {key}")
+    ways = ["list"], ["list", "--json"], ["show", "log in"], ["show", "log in", "--json"], ["delete", "log in"]
+    for way in ways:
+        ended = await program.run("sessions", *way)
+        assert "log in with " in ended.out
+        assert key not in ended.out
+        assert f"({program.work})" not in ended.out
+    work, program.work = program.work, program.work.parent / "elsewhere"
+    program.work.mkdir()
+    for way in ["list", "--all"], ["prune", "--days", "0", "--all"]:
+        assert f"({work})" in (await program.run("sessions", *way)).out
 
 
 async def test_a_new_session_of_the_app_gets_a_title_after_its_first_answer(tmp_path: Path) -> None:
