@@ -60,19 +60,14 @@ def trace(
     found = make_trace(timeline, *choose_prompt(timeline, prompt))
     if step is not None:
         from agentcli.history.known_texts import find_texts
-        from agentcli.history.step_texts import StepReader, can_open, format_pieces
-        from agentcli.history.trace import label_row
+        from agentcli.history.step_texts import StepReader
         from agentcli.providers.catalog import Catalog
 
         row, reader = found.row(step), StepReader(lambda: find_texts(timeline, os.environ), Catalog())
         if as_json:
             echo_json({**trace_record(found)["steps"][step - 1], **reader.record(row)})
-            return
-        echo(f"Prompt {found.number}, step {step} of {len(found.rows)}: {label_row(row).strip()}")
-        echo(format_pieces(reader.show_request(row, only_new=True)))
-        if can_open(row) or row.call is not None:
-            echo("\nReply" if row.call is None else "\nResult")
-            echo(format_pieces(reader.show_response(row)))
+        else:
+            echo(reader.format(row))
     elif as_json:
         echo_json(trace_record(found))
     else:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH
 from agentcli.commands.tree import go_to, read_tree
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.text.columns import cell_count
@@ -22,8 +25,8 @@ from agentcli.core.text.format import money
 from agentcli.core.text.plaintext import plain_text
 from agentcli.core.text.secret_text import without_secrets
 from agentcli.history.known_texts import find_texts
-from agentcli.history.sent_requests import Texts
-from agentcli.history.step_texts import StepReader, can_open, format_pieces
+from agentcli.history.sent_requests import digest_texts
+from agentcli.history.step_texts import StepReader, can_open
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepScreen, StepTab, StepText
 from agentcli.history.trace import (
     Trace,
@@ -36,10 +39,13 @@ from agentcli.history.trace import (
     make_trace,
     time_row,
 )
-from agentcli.session.timeline import Timeline, read_timeline
+from agentcli.session.timeline import read_timeline
 
 _ARGUMENTS = re.compile(r"(?:(\d{1,6})(?:\.(\d{1,6}))?)?")
 _BAR = 6
+_REFRESH_SECONDS = 1.0
+_REST = 9
+"""How much longer than reading the file takes is waited before it is read again."""
 
 
 @frozen
@@ -51,40 +57,10 @@ class _TracedStep:
     """None: the step is the prompt itself."""
 
 
-class _SessionTraces:
-    """The traces of the open session, read from its file."""
-
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self._path = path
-        self.reader = StepReader(self._find_texts, engine.session.catalog)
-
-    def read(self) -> Timeline:
-        return read_timeline(self._path)
-
-    def _find_texts(self) -> Texts:
-        session = self._engine.session
-        texts = find_texts(self.read(), session.environ or os.environ)
-        texts.add(session.profile.system, session.requests.tools)
-        return texts
-
-    def load_steps(self) -> list[Step]:
-        timeline = self.read()
-        traces = [make_trace(timeline, *choose_prompt(timeline, place + 1)) for place in range(len(timeline.current))]
-        return [step for trace in traces for step in _steps_of(trace)]
-
-    def find(self, number: str | None, step: str | None) -> _TracedStep:
-        """A prompt, by default the last one, or a step of it. Blocking. Raises `AgentError`."""
-        timeline = self.read()
-        trace = make_trace(timeline, *choose_prompt(timeline, int(number) if number else None))
-        return _TracedStep(trace, trace.row(int(step)) if step else None)
-
-    def text_of(self, found: _TracedStep) -> str:
-        """A prompt or a step of it as plain text. Blocking."""
-        if (row := found.row) is None:
-            return format_trace(found.trace, min(shutil.get_terminal_size().columns - 2, WIDTH + 24))
-        pieces = [*self.reader.show_request(row, only_new=True), StepText(""), StepText("Response", "heading")]
-        return plain_text(format_pieces([StepText(label_row(row).strip()), *pieces, *self.reader.show_response(row)]))
+def _list_steps(path: Path) -> list[Step]:
+    timeline = read_timeline(path)
+    traces = [make_trace(timeline, *choose_prompt(timeline, place + 1)) for place in range(len(timeline.current))]
+    return [step for trace in traces for step in _steps_of(trace)]
 
 
 def _steps_of(trace: Trace) -> Iterator[Step]:
@@ -110,55 +86,53 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
     found = _ARGUMENTS.fullmatch(arguments.strip())
     if found is None:
         raise UsageError("/trace takes the number of a prompt, or of a step: /trace 3.2")
-    path = engine.session.store.path
+    session, path = engine.session, engine.session.store.path
     if path is None or not engine.message_count:
         raise UsageError("This session has no prompt yet, or is not saved, so there is nothing to trace.")
-    traces = _SessionTraces(engine, path)
-    try:
-        chosen = await in_thread(traces.find, found[1], found[2])
+
+    def known_texts() -> dict[str, Any]:
+        texts = find_texts(read_timeline(path), session.environ or os.environ)
+        return texts | digest_texts([*session.profile.system, *session.requests.tools])
+
+    reader = StepReader(known_texts, session.catalog)
+
+    def show() -> str:
+        timeline = read_timeline(path)
+        trace = make_trace(timeline, *choose_prompt(timeline, int(found[1]) if found[1] else None))
+        row = trace.row(int(found[2])) if found[2] else None
         if front_end.has_pages:
-            return await _open_page(engine, traces, found[0], front_end)
-        return await in_thread(traces.text_of, chosen)
+            return f"{trace.number}.{found[2]}" if row is not None else str(trace.number)
+        if row is not None:
+            return plain_text(reader.format(row))
+        return format_trace(trace, min(shutil.get_terminal_size().columns - 2, WIDTH + 24))
+
+    try:
+        shown = await in_thread(show)
+        return await _open_page(engine, path, reader, shown, front_end) if front_end.has_pages else shown
     except OSError as error:
         raise AgentError(f"The session file cannot be read: {error.strerror}.") from error
 
 
-async def _open_page(engine: Engine, traces: _SessionTraces, start: str, front_end: FrontEnd) -> str | None:
-    steps: list[Step] = []
-
-    def load() -> list[Step]:
-        steps[:] = traces.load_steps()
-        return steps
+async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str, front_end: FrontEnd) -> str | None:
+    following: list[asyncio.Task[None]] = []
+    size = (await in_thread(path.stat)).st_size
 
     async def copy(step: Step, _screen: StepScreen) -> str:
-        body = await in_thread(traces.reader.body, step.value.row)
+        body = await in_thread(reader.body, step.value.row)
         return await front_end.copy(json.dumps(body, ensure_ascii=False, indent=2))
-
-    def move(by: int) -> Callable[[Step, StepScreen], Awaitable[str | None]]:
-        async def go(step: Step, screen: StepScreen) -> str | None:
-            here = next(place for place, one in enumerate(steps) if one.id == step.id)
-            after = steps[here + 1 :] if by > 0 else steps[:here][::-1]
-            found = next((one for one in after if _is_request(one)), None)
-            if found is None:
-                return f"There is no {'later' if by > 0 else 'earlier'} request."
-            screen.go_to(found.id)
-            return None
-
-        return go
 
     page = StepList(
         "Trace of this session",
-        load,
-        [*_tabs(traces.reader)],
-        [
-            StepAction("b", "continue from here"),
-            StepAction("c", "copy request", copy, _is_request),
-            StepAction("n", "next request", move(1)),
-            StepAction("p", "", move(-1)),
-        ],
+        partial(_list_steps, path),
+        [*_tabs(reader)],
+        [StepAction("b", "continue from here"), StepAction("c", "copy request", copy, _is_request)],
         start=start,
+        opened=lambda screen: following.append(start_task(_follow(path, size, screen), name="follow the trace")),
     )
-    choice: StepChoice | None = await front_end.page("steps", page)
+    try:
+        choice: StepChoice | None = await front_end.page("steps", page)
+    finally:
+        await cancel_and_wait(following)
     if choice is None:
         return None
     tree = await read_tree(engine)
@@ -167,6 +141,18 @@ async def _open_page(engine: Engine, traces: _SessionTraces, start: str, front_e
     if row is None:
         raise UsageError("This prompt is not in the session any more.")
     return await go_to(engine, tree, row, front_end)
+
+
+async def _follow(path: Path, size: int, screen: StepScreen) -> None:
+    """Show what is added to the session file, which had this size."""
+    spent = 0.0
+    while True:
+        await asyncio.sleep(max(_REFRESH_SECONDS, _REST * spent))
+        before, size = size, (await in_thread(path.stat)).st_size
+        if size != before:
+            began = time.monotonic()
+            screen.update(await in_thread(_list_steps, path))
+            spent = time.monotonic() - began
 
 
 def _is_request(step: Step) -> bool:

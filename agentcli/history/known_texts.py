@@ -23,7 +23,7 @@ from agentcli.context.prompt import NON_INTERACTIVE, style_from, system_parts
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.definitions.library import Library
-from agentcli.history.sent_requests import Texts
+from agentcli.history.sent_requests import digest_texts
 from agentcli.memory.notes import MECHANICS
 from agentcli.providers.body import advisor_tool
 from agentcli.session.load import read_records
@@ -39,7 +39,7 @@ _FOR_MAIN = re.compile(r"^Memory folder: .*\n|\n\n# Git state when [\s\S]*", re.
 _DATE = re.compile(r"^(Date when the session began: ).*$", re.MULTILINE)
 
 
-def find_texts(timeline: Timeline, environ: Mapping[str, str]) -> Texts:
+def find_texts(timeline: Timeline, environ: Mapping[str, str]) -> dict[str, Any]:
     """The known texts for a session and its sub-agents. Blocking. Raises `OSError`."""
     records = [one for one in read_records(timeline.path) if one.get("type") in ("session", "system-context", "input")]
     given = [record for record in records if record.get("kind") == "settings"]
@@ -62,7 +62,7 @@ def find_texts(timeline: Timeline, environ: Mapping[str, str]) -> Texts:
     tools += [
         _define(StructuredOutput(one["json_schema"])) for one in given if isinstance(one.get("json_schema"), dict)
     ]
-    return Texts([*system, *contexts, *of_agents, *(spec.system for spec in agents)], tools)
+    return digest_texts([*system, *contexts, *of_agents, *(spec.system for spec in agents), *tools])
 
 
 def _read_definitions(timeline: Timeline, environ: Mapping[str, str]) -> Library | None:

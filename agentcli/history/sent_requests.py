@@ -1,17 +1,18 @@
 """Requests of a session, rebuilt from its file and proven by their recorded digests.
 
 The file has no request bodies. Messages are rebuilt as the loop does it, from the log with its edits and repairs. Of
-the system prompt and the tools the file has digests (`request-front`): `Texts` finds the texts that match them. A
-request is proven if the digest of all its parts is the recorded one; else it says what is not.
+the system prompt and the tools the file has digests (`request-front`): `digest_texts` of the known ones finds the texts
+that match them. A request is proven if the digest of all its parts is the recorded one; else it says what is not.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from operator import eq
 from pathlib import Path
+from typing import Any
 
 from agentcli.agent.costs.cache_watch import (
     Front,
@@ -24,7 +25,6 @@ from agentcli.agent.costs.cache_watch import (
 )
 from agentcli.assemble.sessions import view_of
 from agentcli.context.view import ContextView
-from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Block, Json, Message
 from agentcli.core.text.format import counted
@@ -64,47 +64,29 @@ class OpenedStep:
     response: tuple[Block, ...]
 
 
-class Texts:
-    """Texts of system prompts and tools by their digests."""
+Texts = Mapping[str, Any]
+"""Texts of system prompts, and definitions of tools, by their digests."""
 
-    def __init__(self, system: Iterable[str] = (), tools: Iterable[Json] = ()) -> None:
-        self._known: dict[str, str | Json] = {}
-        self.add(system, tools)
 
-    def add(self, system: Iterable[str], tools: Iterable[Json]) -> None:
-        self._known.update((digest_value(one), one) for one in system)
-        self._known.update((digest_value(one), one) for one in tools)
-
-    def system(self, digest: str) -> str | None:
-        found = self._known.get(digest)
-        return found if isinstance(found, str) else None
-
-    def tool(self, digest: str) -> Json | None:
-        found = self._known.get(digest)
-        return found if isinstance(found, dict) else None
+def digest_texts(known: Iterable[str | Json]) -> dict[str, Any]:
+    return {digest_value(one): one for one in known}
 
 
 def open_step(timeline: Timeline, step: RequestStep, texts: Texts) -> OpenedStep:
-    """Rebuild a request and the one before it on its branch. Blocking. Raises `AgentError` if its file has nothing of
-    it, and `OSError`."""
-    if step.purpose != "turn":
-        raise AgentError(f"Requests for {step.purpose} are not recorded: they are no part of the conversation.")
+    """Rebuild a request of the conversation and the one before it on its branch. Blocking. Raises `OSError`."""
     turns = [one for one in timeline.requests() if one.purpose == "turn" and not one.agent]
-    place = next((number for number, one in enumerate(turns) if one.position == step.position), None)
-    if place is None:
-        raise AgentError("This request is not in the session file.")
+    place = next(number for number, one in enumerate(turns) if one.position == step.position)
     wanted = {one.position for one in turns[max(0, place - 1) : place + 1]}
     rebuilt, loaded = _rebuild(timeline.path, wanted, texts, turns)
     before = rebuilt.get(turns[place - 1].position) if place else None
-    reply = next((one for one in loaded.messages if one.id == step.message_id), None)
-    content = reply.content if reply is not None else ()
+    content = next((one.content for one in loaded.messages if one.id == step.message_id), ())
     return OpenedStep(step, rebuilt[step.position], before, content)
 
 
 def _rebuild(
     path: Path, wanted: Collection[int], texts: Texts, turns: Sequence[RequestStep]
 ) -> tuple[dict[int, SentRequest], LoadedSession]:
-    steps = {one.position: one for one in turns}
+    steps, known = {one.position: one for one in turns}, dict(texts)
     reader = RecordReader(LoadedSession(path, path.stem), NoHistory())
     session, fronts = reader.session, [_NO_MODEL]
     pending: dict[int, tuple[ContextView, tuple[Message, ...]]] = {}
@@ -112,7 +94,7 @@ def _rebuild(
 
     def complete() -> None:
         for position, (view, log) in pending.items():
-            found[position] = _prove(steps[position], view, log, fronts, texts)
+            found[position] = _prove(steps[position], view, log, fronts, known)
         pending.clear()
 
     for position, record in enumerate(read_records(path), 1):
@@ -122,7 +104,10 @@ def _rebuild(
             if position in wanted:
                 pending[position] = (_view_of(session), tuple(session.messages))
         reader.take(record)
-        texts.add(_system_of(record), session.server_tools if record.get("type") == "mcp-tools" else ())
+        if record.get("type") == "mcp-tools":
+            known |= digest_texts(session.server_tools)
+        elif isinstance(text := record.get("systemContext"), str):
+            known |= digest_texts([text])
         if record.get("type") == "request-front" and (front := front_from(session.front)) is not None:
             fronts.append(front)
     complete()
@@ -135,11 +120,6 @@ def _view_of(session: LoadedSession) -> ContextView:
     for boundary, (text, _sources) in session.user_contexts.items():
         view.set_user_context(text, boundary)
     return view
-
-
-def _system_of(record: Json) -> Iterator[str]:
-    if isinstance(text := record.get("systemContext"), str):
-        yield text
 
 
 def _prove(
@@ -163,10 +143,10 @@ def _prove(
             doubts.append("the messages differ from what was sent")
         if model is None:
             doubts.append("the model or its parameters differ from what was sent")
-    system = [texts.system(digest) for digest in front.system]
+    system = [texts.get(digest) for digest in front.system]
     if None in system:
         doubts.append("the text of the system prompt has changed since")
-    tools = {name: texts.tool(digest) for name, digest in front.tools}
+    tools = {name: texts.get(digest) for name, digest in front.tools}
     if unknown := [plain_line(name, 60) for name, tool in tools.items() if tool is None]:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         doubts.append(f"the definitions of {', '.join(unknown[:3])}{more} have changed since")
@@ -218,20 +198,14 @@ def describe_proof(sent: SentRequest, step: RequestStep) -> str:
     return f"Proven: the digest of this request is the recorded one ({step.request})."
 
 
-def describe_parameters(sent: SentRequest) -> list[str]:
+def describe_parameters(sent: SentRequest) -> str:
     request = sent.request
-    budget = f" ({request.thinking.budget_tokens:,} tokens)" if request.thinking.budget_tokens else ""
-    characters = sum(map(len, request.system))
-    return [
-        (
-            f"model {request.model} · effort {request.effort or 'auto'} · thinking {request.thinking.mode}{budget}"
-            f"{' · fast mode' if request.fast else ''} · at most {request.max_tokens:,} tokens"
-        ),
-        (
-            f"system prompt of {counted(len(request.system), 'part')}, {characters:,} characters · "
-            f"{counted(len(request.tools), 'tool')} · {counted(len(request.messages), 'message')}"
-        ),
-    ]
+    fast = " · fast mode" if request.fast else ""
+    return (
+        f"model {request.model} · effort {request.effort or 'auto'} · thinking {request.thinking.mode}{fast} · "
+        f"at most {request.max_tokens:,} tokens\nsystem prompt of {sum(map(len, request.system)):,} characters · "
+        f"{counted(len(request.tools), 'tool')} · {counted(len(request.messages), 'message')}"
+    )
 
 
 def describe_changes(opened: OpenedStep) -> list[str]:
@@ -256,13 +230,8 @@ def count_same(opened: OpenedStep) -> int:
     return sum(takewhile(bool, map(eq, opened.before.request.messages, opened.sent.request.messages)))
 
 
-def show_message(message: Json) -> Iterator[tuple[str, str]]:
-    """The blocks of a message as heading and text, without secrets. The text may come from a model."""
-    for block in message["content"]:
-        yield show_block(block, message["role"])
-
-
 def show_block(block: Json, role: str) -> tuple[str, str]:
+    """A block of a message as heading and text, without secrets. The text may come from a model."""
     match block.get("type"):
         case "text":
             return role, without_secrets(str(block["text"]))

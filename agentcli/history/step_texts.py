@@ -6,7 +6,7 @@ The texts come from models, tools and files: whoever shows them makes them safe.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from agentcli.core.messages import Json, block_to_dict
@@ -21,21 +21,20 @@ from agentcli.history.sent_requests import (
     describe_proof,
     open_step,
     show_block,
-    show_message,
 )
 from agentcli.history.steps import StepText
-from agentcli.history.trace import TraceRow, note_row
+from agentcli.history.trace import TraceRow, label_row, note_row
 from agentcli.providers.catalog import Catalog
 
 
 def can_open(row: TraceRow) -> bool:
-    """Whether a step is a request that can be rebuilt: one of a conversation whose file exists."""
-    return row.request is not None and row.request.purpose == "turn" and row.timeline is not None
+    """Whether a step is a request that can be rebuilt: one of a conversation."""
+    return row.request is not None and row.request.purpose == "turn"
 
 
 class StepReader:
-    """Opens the steps of one session and its sub-agents. All methods are blocking and raise `AgentError` or
-    `OSError`. `open` and `body` need a step that `can_open`."""
+    """Opens the steps of one session and its sub-agents. All methods are blocking and raise `OSError`.
+    `open` and `body` need a step that `can_open`."""
 
     def __init__(self, find_texts: Callable[[], Texts], catalog: Catalog) -> None:
         self._find_texts = find_texts
@@ -57,48 +56,49 @@ class StepReader:
         """The exact request of a step."""
         return self.open(row).sent.body(self._catalog)
 
-    def show_request(self, row: TraceRow, *, only_new: bool = False) -> list[StepText]:
-        """`only_new`: without what the request before had too."""
+    def show_request(self, row: TraceRow) -> list[StepText]:
         if row.call is not None:
-            return [StepText(row.call.name, "heading"), StepText(_format_json(row.call.input))]
+            given = json.dumps(redact_values(row.call.input), ensure_ascii=False, indent=2)
+            return [StepText(row.call.name, "heading"), StepText(given)]
         if not can_open(row):
             return _show_notes(row)
-        opened = self.open(row)
-        facts = (describe_proof(opened.sent, opened.step), *describe_parameters(opened.sent))
-        head = [StepText("\n".join(facts), "muted")]
-        if only_new and count_same(opened):
-            return [*head, StepText(""), *self.show_changes(row)]
-        body = self.body(row)
+        body, pieces = self.body(row), self._show_facts(row)
         for number, part in enumerate(body.get("system", ()), 1):
-            head += _titled(f"system prompt, part {number}", without_secrets(str(part.get("text", ""))))
+            pieces += _titled(f"system prompt, part {number}", without_secrets(str(part.get("text", ""))))
         tools = body.get("tools", ())
-        head += _titled(counted(len(tools), "tool"), ", ".join(str(tool.get("name")) for tool in tools))
-        return [*head, *self._show_messages(row, 0)]
+        pieces += _titled(counted(len(tools), "tool"), ", ".join(str(tool.get("name")) for tool in tools))
+        return [*pieces, *self._show_messages(row, 0)]
 
     def show_response(self, row: TraceRow) -> list[StepText]:
-        if row.call is not None:
-            return _show_result(row)
-        if not can_open(row):
-            return _show_notes(row)
-        opened = self.open(row)
         pieces = _show_notes(row)
-        for block in opened.response:
-            pieces += _titled(*show_block(block_to_dict(block), "assistant"))
-        if not opened.response:
-            pieces.append(StepText("Nothing of the reply was kept.", "muted"))
+        if (call := row.call) is not None:
+            if call.diff:
+                pieces.append(StepText(without_secrets(call.diff), "diff"))
+            result = call.end.result if call.end is not None else None
+            text = result.text if result is not None else "It has no result: it was cut off, or still runs."
+            pieces += _titled("result (error)" if result and result.is_error else "result", without_secrets(text))
+        elif can_open(row):
+            for block in self.open(row).response:
+                pieces += _titled(*show_block(block_to_dict(block), "assistant"))
         return pieces
 
     def show_changes(self, row: TraceRow) -> list[StepText]:
         """What differs from the request before, and the messages that are new."""
         if not can_open(row):
-            return [StepText("Only requests of the conversation are compared with the one before.", "muted")]
+            return _show_notes(row)
         opened = self.open(row)
         return [StepText("\n".join(describe_changes(opened))), *self._show_messages(row, count_same(opened))]
 
-    def _show_messages(self, row: TraceRow, first: int) -> Iterator[StepText]:
-        for message in self.body(row)["messages"][first:]:
-            for title, text in show_message(message):
-                yield from _titled(title, text)
+    def format(self, row: TraceRow) -> str:
+        """A step as plain text. Of a request that continues the one before, only what is new."""
+        pieces = [StepText(label_row(row).strip())]
+        if can_open(row) and count_same(self.open(row)):
+            pieces += [*self._show_facts(row), StepText(""), *self.show_changes(row)]
+        else:
+            pieces += self.show_request(row)
+        if row.call is not None or can_open(row):
+            pieces += [StepText(""), StepText("Response", "heading"), *self.show_response(row)]
+        return format_pieces(pieces)
 
     def record(self, row: TraceRow) -> Json:
         """For programs: the exact request with its proof, and the reply; of a call its input and its result."""
@@ -112,20 +112,27 @@ class StepReader:
             "proven": not opened.sent.doubts,
             "doubts": opened.sent.doubts,
             "changes": describe_changes(opened),
-            "request": opened.sent.body(self._catalog),
+            "request": self.body(row),
             "response": redact_values([block_to_dict(block) for block in opened.response]),
         }
 
+    def _show_facts(self, row: TraceRow) -> list[StepText]:
+        opened = self.open(row)
+        return [StepText(f"{describe_proof(opened.sent, opened.step)}\n{describe_parameters(opened.sent)}", "muted")]
 
-def format_pieces(pieces: Sequence[StepText]) -> str:
+    def _show_messages(self, row: TraceRow, first: int) -> Iterator[StepText]:
+        for message in self.body(row)["messages"][first:]:
+            for block in message["content"]:
+                yield from _titled(*show_block(block, message["role"]))
+
+
+def format_pieces(pieces: list[StepText]) -> str:
     """The pieces as plain text."""
     return "\n".join(f"── {piece.text}" if piece.kind == "heading" else str(piece.text) for piece in pieces).strip("\n")
 
 
 def _titled(title: str, text: str) -> Iterator[StepText]:
-    yield StepText("")
-    yield StepText(title, "heading")
-    yield StepText(text)
+    yield from (StepText(""), StepText(title, "heading"), StepText(text))
 
 
 def _show_notes(row: TraceRow) -> list[StepText]:
@@ -133,19 +140,3 @@ def _show_notes(row: TraceRow) -> list[StepText]:
     if row.request is not None and not can_open(row):
         lines.append("What was sent is not stored: it is no part of the conversation.")
     return [StepText("\n".join(filter(None, lines)), "muted")]
-
-
-def _show_result(row: TraceRow) -> list[StepText]:
-    assert row.call is not None
-    pieces = _show_notes(row)
-    end = row.call.end
-    if end is None:
-        return [*pieces, StepText("It has no result: it was cut off, or still runs.", "muted")]
-    if row.call.diff:
-        pieces.append(StepText(without_secrets(row.call.diff), "diff"))
-    title = "result (error)" if end.result.is_error else "result"
-    return [*pieces, *_titled(title, without_secrets(end.result.text))]
-
-
-def _format_json(value: Json) -> str:
-    return json.dumps(redact_values(value), ensure_ascii=False, indent=2)

@@ -56,6 +56,9 @@ class StepScreen(Protocol):
     def go_to(self, step_id: str) -> None:
         """Move the cursor to a step and unfold what hides it."""
 
+    def update(self, steps: Sequence[Step]) -> None:
+        """Replace the steps. The cursor, the folds, the search and the position in the text stay."""
+
 
 def _always(_step: Step) -> bool:
     return True

@@ -5,25 +5,25 @@ Everything is in milliseconds since the prompt. Texts come from models and files
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime
-from pathlib import Path
 from textwrap import wrap
 from typing import Literal
 
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen, slotted
+from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Json, Origin
 from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import counted, duration, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.secret_text import without_secrets
+from agentcli.history.states import title_of
 from agentcli.session.base import is_session_id
 from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, read_timeline
 
-RowKind = Literal["request", "side", "call", "retry", "agent", "event"]
+RowKind = Literal["request", "side", "call", "retry", "event"]
 _MAX_DEPTH = 4
 """How many sub-agents may be below each other."""
 _TRANSITIONS = {
@@ -56,7 +56,7 @@ class TraceRow:
     call: CallStep | None = None
     event: ev.Event | None = None
     timeline: Timeline | None = None
-    """Its session: a sub-agent has its own. None if the file of that is gone."""
+    """Its session: a sub-agent has its own."""
 
     @property
     def ms(self) -> int:
@@ -110,114 +110,77 @@ class _Tracer:
         self._depth = depth
 
     def _ms(self, at: str) -> int:
-        if not at or not self._zero:
-            return 0
-        passed = datetime.fromisoformat(at) - datetime.fromisoformat(self._zero)
-        return max(0, round(passed.total_seconds() * 1000))
+        return round((seconds_between(self._zero, at) or 0) * 1000)
 
     def rows(self, timeline: Timeline) -> Iterator[TraceRow]:
         prompt = self._prompt
         retries = [self._retry(at, event) for at, event in prompt.events if isinstance(event, ev.RetryScheduled)]
         rows: list[TraceRow] = []
-        for one in self._requests(retries):
-            assert one.request is not None
-            rows += [one, *(self._call(call, one.end) for call in one.request.calls)]
-        claimed = {id(call) for step in prompt.requests for call in step.calls}
-        rows += [self._call(call, 0) for call in prompt.calls if id(call) not in claimed]
+        claimed: set[str] = set()
+        for step in prompt.requests:
+            if not step.agent:  # Else it is a row of its agent.
+                rows.append(self._request(step, retries, rows[-1].end if rows else 0))
+                rows += [self._call(call, rows[-1].end) for call in step.calls]
+                claimed.update(call.id for call in step.calls)
+        rows += [self._call(call, 0) for call in prompt.calls if call.id not in claimed]
         rows += retries
         rows += [row for at, event in prompt.events if (row := self._event(at, event)) is not None]
         # The sort keeps the order of what began at the same time.
         for row in sorted(rows, key=lambda row: row.start):
             row.timeline = timeline
             yield row
-            for agent in row.call.agents if row.call is not None else ():
-                yield from self._agent(agent, row, timeline)
+            for agent in row.call.agents if row.call is not None and self._depth < _MAX_DEPTH else ():
+                if (inner := _read_agent(timeline, timeline.agents[agent].session_id)) is not None:
+                    for one in inner.prompts.values():
+                        yield from _Tracer(one, self._zero, row.depth + 1).rows(inner)
 
-    def _requests(self, retries: Sequence[TraceRow]) -> Iterator[TraceRow]:
-        last_end = 0
-        notes: dict[int, list[str]] = {}
-        for at, event in self._prompt.events:
-            if isinstance(event, ev.PrefixBroken):
-                notes.setdefault(self._ms(at), []).append(_describe_break(event))
-        for step in self._prompt.requests:
-            if step.agent:
-                continue  # It is a row of its agent.
-            end = self._ms(step.ended_at)
-            start = max(0, end - step.duration_ms) if step.duration_ms else min(last_end, end)
-            is_turn = step.purpose == "turn"
-            row = TraceRow(
-                "request" if is_turn else "side",
-                f"request: {_TRANSITIONS.get(step.transition, step.transition)}"
-                if is_turn
-                else f"side: {step.purpose}",
-                start,
-                end,
-                self._depth,
-                first=start + step.first_ms if step.first_ms else None,
-                request=step,
-                failed=step.outcome == "void",
-            )
-            # The time of a request counts from its first attempt. The last one begins when the wait before it ends.
-            row.start = max((retry.end for retry in retries if start < retry.end <= (row.first or end)), default=start)
-            row.notes += [*_describe_request(row, step), *notes.pop(end, ())]
-            last_end = max([end, *(self._ms(call.ended_at) for call in step.calls)])
-            yield row
+    def _request(self, step: RequestStep, retries: Sequence[TraceRow], last_end: int) -> TraceRow:
+        end = self._ms(step.ended_at)
+        start = max(0, end - step.duration_ms) if step.duration_ms else min(last_end, end)
+        is_turn = step.purpose == "turn"
+        label = f"request: {_TRANSITIONS.get(step.transition, step.transition)}" if is_turn else f"side: {step.purpose}"
+        row = TraceRow("request" if is_turn else "side", label, start, end, self._depth, request=step)
+        row.first = start + step.first_ms if step.first_ms else None
+        row.failed = step.outcome == "void"
+        # The time of a request counts from its first attempt. The last one begins when the wait before it ends.
+        row.start = max((retry.end for retry in retries if start < retry.end <= (row.first or end)), default=start)
+        row.notes += _describe_request(row, step)
+        return row
 
     def _retry(self, at: str, event: ev.RetryScheduled) -> TraceRow:
         start = self._ms(at)
-        label = f"retry {event.attempt} of {event.max_attempts}: {event.kind.replace('_', ' ')}"
         status = f" ({event.status})" if event.status else ""
+        label = f"retry {event.attempt} of {event.max_attempts}: {event.kind.replace('_', ' ')}{status}"
         end = start + round(event.wait_seconds * 1000)
-        return TraceRow("retry", label + status, start, end, self._depth, notes=[event.text], failed=True, event=event)
+        return TraceRow("retry", label, start, end, self._depth, notes=[event.text], failed=True, event=event)
 
     def _call(self, call: CallStep, reply_end: int) -> TraceRow:
-        made, last = self._ms(call.made_at), self._ms(self._prompt.last_at)
-        start = self._ms(call.asked_at or call.started_at) or made
-        end = self._ms(call.ended_at) if call.ended_at else max(start, last)
-        row = TraceRow("call", call.title or _name_call(call), start, end, self._depth + 1, call=call)
-        outcome = call.end.outcome if call.end is not None else "cut off"
-        row.failed = outcome != "done" or (call.end is not None and call.end.result.is_error)
+        start = self._ms(call.asked_at or call.started_at or call.made_at)
+        end = self._ms(call.ended_at) if call.ended_at else max(start, self._ms(self._prompt.last_at))
+        row = TraceRow("call", title_of(call), start, end, self._depth + 1, call=call)
+        row.failed = call.outcome != "done" or (call.end is not None and call.end.result.is_error)
         if call.asked_at:
             answered = self._ms(call.answered_at) if call.answered_at else end
             row.waits.append((start, answered))
             row.notes.append(f"waited {format_time(answered - start)} for your answer: {call.answer or 'none'}")
         if call.started_at and self._ms(call.started_at) < reply_end:
             row.notes.append("began while the reply streamed")
-        if outcome not in ("done", ""):
-            row.notes.append(outcome)
+        if call.outcome not in ("done", ""):
+            row.notes.append(call.outcome)
         if call.files:
             row.notes.append(f"{counted(call.files, 'file')} +{call.added} −{call.removed}")
         return row
 
-    def _agent(self, agent: str, above: TraceRow, timeline: Timeline) -> Iterator[TraceRow]:
-        started = timeline.agents.get(agent)
-        inner = _read_agent(timeline, started.session_id) if started is not None else None
-        if inner is None or self._depth >= _MAX_DEPTH:
-            for step in self._prompt.requests:
-                if step.agent == agent:
-                    end = self._ms(step.ended_at)
-                    row = TraceRow("agent", f"{agent}: {step.purpose}", end - step.duration_ms, end, above.depth + 1)
-                    row.request, row.notes = step, list(_describe_request(row, step))
-                    yield row
-            return
-        for prompt in inner.prompts.values():
-            yield from _Tracer(prompt, self._zero, above.depth + 1).rows(inner)
-
     def _event(self, at: str, event: ev.Event) -> TraceRow | None:
         label = _describe_event(event)
-        if label is None:
-            return None
-        moment = self._ms(at)
-        return TraceRow("event", plain_line(label, 300), moment, moment, self._depth, event=event)
+        return None if label is None else TraceRow("event", label, self._ms(at), self._ms(at), self._depth, event=event)
 
 
 def _read_agent(timeline: Timeline, session_id: str) -> Timeline | None:
-    if not is_session_id(session_id):
-        return None
-    beside = timeline.path.with_name(f"{session_id}.jsonl")
-    path = beside if beside.exists() else next(timeline.path.parent.parent.glob(f"*/{session_id}.jsonl"), None)
+    # The folder of an agent may be another one, such as a worktree.
+    found = timeline.path.parent.parent.glob(f"*/{session_id}.jsonl") if is_session_id(session_id) else iter(())
     try:
-        return read_timeline(path) if isinstance(path, Path) else None
+        return next((read_timeline(path) for path in found), None)
     except OSError:
         return None
 
@@ -245,13 +208,10 @@ def _describe_event(event: ev.Event) -> str | None:
             return f"repeats {event.title} for the {event.times}. time"
         case ev.SubmissionInterrupted():
             return "interrupted by a new prompt" if event.steering else "interrupted by you"
+        case ev.PrefixBroken():
+            tokens = f" ({token_count(event.rebilled_tokens)} tokens again)" if event.rebilled_tokens else ""
+            return ": ".join(filter(None, (f"cache lost{tokens}", event.block, event.reason)))
     return None
-
-
-def _describe_break(event: ev.PrefixBroken) -> str:
-    block = f"{event.block}: " if event.block else ""
-    tokens = f" ({token_count(event.rebilled_tokens)} tokens again)" if event.rebilled_tokens else ""
-    return f"cache lost{tokens}: {block}{event.reason}"
 
 
 def _describe_request(row: TraceRow, step: RequestStep) -> Iterator[str]:
@@ -274,17 +234,12 @@ def _describe_request(row: TraceRow, step: RequestStep) -> Iterator[str]:
         yield step.stop_reason.replace("_", " ")
 
 
-def _name_call(call: CallStep) -> str:
-    values = (call.input.get(name) for name in ("file_path", "command", "pattern", "url", "description"))
-    return f"{call.name} {next((value for value in values if value), '')}".strip()
-
-
 # --------------------------------------------------------------------------------------------------------------- text
 
-_MIN_BAR = 8
 _MIN_WIDTH = 60
 """Columns below which a timeline has no bars."""
-LEGEND = "░ until the first token  █ reply  ━ call  ? waits for you  ~ retry wait  ▒ side call  · moment"
+_LEGEND = "░ until the first token  █ reply  ━ call  ? waits for you  ~ retry wait  ▒ side call  · moment"
+_SIGNS: Mapping[RowKind, str] = {"request": "█", "side": "▒", "call": "━", "retry": "~", "event": "·"}
 
 
 def draw_bar(row: TraceRow, total: int, width: int) -> str:
@@ -297,12 +252,10 @@ def draw_bar(row: TraceRow, total: int, width: int) -> str:
         last = min(width, max(first + 1, -(-end * width // max(1, total))))
         cells[first:last] = sign * (last - first)
 
-    signs = {"request": "█", "side": "▒", "call": "━", "retry": "~", "agent": "█", "event": "·"}
-    fill(row.start, row.end, signs[row.kind])
+    fill(row.start, row.end, _SIGNS[row.kind])
     if row.first is not None and row.first > row.start:
         fill(row.start, row.first, "░")
-        if row.end > row.first:
-            fill(row.first, row.end, "█")
+        fill(row.first, row.end, "█")
     for start, end in row.waits:
         fill(start, end, "?")
     return "".join(cells)
@@ -327,42 +280,31 @@ def format_time(milliseconds: int) -> str:
     return f"{milliseconds} ms" if milliseconds < 1000 else duration(milliseconds / 1000)
 
 
-def head_trace(trace: Trace) -> list[str]:
-    """The prompt and its sums, a line each."""
+def format_trace(trace: Trace, width: int) -> str:
+    """The trace as text: the prompt and its sums, then the rows. Narrow terminals get no bars."""
     prompt, usage = trace.prompt, trace.prompt.usage
-    result = prompt.result
-    end = "cut off, or still running" if result is None else result.terminal.replace("_", " ")
+    end = prompt.result.terminal.replace("_", " ") if prompt.result else "cut off, or still running"
     tokens = f"{token_count(usage.prompt_tokens)} in, {token_count(usage.output_tokens)} out"
     cached = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-    models = ", ".join(plain_line(model, 60) for model in prompt.models)
-    return [
-        f"Prompt {trace.number}: {plain_line(without_secrets(prompt.text), 300)}",
-        f"{end} · {format_time(trace.end)} · {money(prompt.cost_usd)} · {tokens}, {cached} from the cache",
-        *([models] if models else []),
+    facts = f"{end} · {format_time(trace.end)} · {money(prompt.cost_usd)} · {tokens}, {cached} from the cache"
+    lines = [
+        cut(f"Prompt {trace.number}: {plain_line(without_secrets(prompt.text), 300)}", width),
+        *wrap(facts, width),
+        *wrap(", ".join(plain_line(model, 60) for model in prompt.models), width),
+        "",
     ]
-
-
-def format_trace(trace: Trace, width: int) -> str:
-    """The trace as text. Narrow terminals get no bars."""
-    lines = [cut(line, width) for line in head_trace(trace)]
     if not trace.rows:
-        return "\n".join([*lines, "", "Nothing was sent."])
+        return "\n".join([*lines, "Nothing was sent."])
     digits = len(str(len(trace.rows)))
     times = max(map(cell_count, map(time_row, trace.rows)))
-    labels = min(max(map(cell_count, map(label_row, trace.rows))), max(16, (width - digits - times - 6) // 2))
-    bar = width - digits - labels - times - 6 if width >= _MIN_WIDTH else 0
-    lines.append("")
+    bar = width // 3 if width >= _MIN_WIDTH else 0
     for number, row in enumerate(trace.rows, 1):
-        label = cut(label_row(row), labels if bar >= _MIN_BAR else max(8, width - digits - times - 4))
-        pad = " " * ((labels if bar >= _MIN_BAR else width - digits - times - 4) - cell_count(label))
-        drawn = f"  {draw_bar(row, trace.end, bar)}" if bar >= _MIN_BAR else ""
-        lines.append(f"{number:>{digits}}  {label}{pad}{drawn}  {time_row(row):>{times}}".rstrip())
-        indent = " " * (digits + 2 + 2 * (row.depth + 1))
+        drawn = f"{draw_bar(row, trace.end, bar)}  " if bar else ""
+        lines.append(cut(f"{number:>{digits}}  {time_row(row):>{times}}  {drawn}{label_row(row)}", width))
+        indent = " " * (digits + times + 4 + (bar + 2 if bar else 0) + 2 * (row.depth + 1))
         notes = wrap(note_row(row), max(width, len(indent) + 16), initial_indent=indent, subsequent_indent=indent)
         lines += [cut(line, width) for line in notes]
-    used = {character for row in trace.rows for character in draw_bar(row, trace.end, max(1, bar))}
-    legend = "  ".join(entry for entry in LEGEND.split("  ") if entry[0] in used)
-    return "\n".join([*lines, "", *([cut(legend, width)] if bar >= _MIN_BAR else [])]).rstrip()
+    return "\n".join([*lines, *(["", *wrap(_LEGEND, width)] if bar else [])])
 
 
 def trace_record(trace: Trace) -> Json:
@@ -405,5 +347,5 @@ def _row_record(number: int, row: TraceRow) -> Json:
             "digest": step.request,
         }
     if (call := row.call) is not None:
-        made |= {"tool": call.name, "tool_use_id": call.id, "outcome": call.end.outcome if call.end else "cut off"}
+        made |= {"tool": call.name, "tool_use_id": call.id, "outcome": call.outcome}
     return made

@@ -68,6 +68,10 @@ class CallStep:
         return str(self.input.get("file_path") or self.input.get("notebook_path") or "")
 
     @property
+    def outcome(self) -> str:
+        return self.end.outcome if self.end is not None else "cut off"
+
+    @property
     def diff(self) -> str:
         """The unified diff of an edit; "" for other calls."""
         if self.end is None or self.end.display.get("kind") != "diff":

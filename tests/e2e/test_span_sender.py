@@ -83,6 +83,7 @@ async def test_nothing_is_sent_without_the_users_own_setting(program: Program, c
         ("http://127.0.0.1:1", "Traces could not be sent to http://127.0.0.1:1/v1/traces: Connection refused."),
         ("env", "The variable OTEL_EXPORTER_OTLP_ENDPOINT needs an address"),
         ("collector", "The setting otlpEndpoint needs an address"),
+        ("http://[collector:4318", "The setting otlpEndpoint needs an address"),
     ],
 )
 async def test_a_collector_that_is_gone_costs_one_notice(program: Program, endpoint: str, problem: str) -> None:

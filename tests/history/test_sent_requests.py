@@ -9,7 +9,7 @@ import pytest
 from agentcli.agent.context.control import ContextEffect
 from agentcli.agent.profile import Profile
 from agentcli.core.messages import Json
-from agentcli.history.sent_requests import OpenedStep, Texts, describe_changes, describe_proof, open_step
+from agentcli.history.sent_requests import OpenedStep, describe_changes, describe_proof, digest_texts, open_step
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Rewind
 from agentcli.session.timeline import read_timeline
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.virtual
 
 def opened(folder: Path, b: Bench) -> list[OpenedStep]:
     timeline = read_timeline(session_file(folder))
-    texts = Texts(b.engine.profile.system, b.engine.session.requests.tools)
+    texts = digest_texts([*b.engine.profile.system, *b.engine.session.requests.tools])
     return [open_step(timeline, step, texts) for step in timeline.requests() if step.purpose == "turn"]
 
 
@@ -85,14 +85,14 @@ async def test_what_cannot_be_proven_is_named(tmp_path: Path) -> None:
     await b.once("one")
     timeline = read_timeline(session_file(tmp_path))
     [step] = timeline.requests()
-    other = Texts(["Be bad."], [{"name": "Look"}])
+    other = digest_texts(["Be bad.", {"name": "Look"}])
     assert open_step(timeline, step, other).sent.doubts == (
         "the text of the system prompt has changed since",
         "the definitions of Look have changed since",
     )
     file = session_file(tmp_path)
     file.write_bytes(file.read_bytes().replace(b'"text":"one"', b'"text":"two"'))
-    texts = Texts(b.engine.profile.system, b.engine.session.requests.tools)
+    texts = digest_texts([*b.engine.profile.system, *b.engine.session.requests.tools])
     found = open_step(timeline, step, texts)
     assert found.sent.doubts == ("the messages differ from what was sent",)
     assert describe_proof(found.sent, step) == "Not proven: the messages differ from what was sent."

@@ -15,7 +15,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.history.export.otlp import export_prompts, wrap_spans
-from agentcli.history.sent_requests import Texts
+from agentcli.history.sent_requests import digest_texts
 from agentcli.history.step_texts import StepReader, format_pieces
 from agentcli.history.trace import Trace, choose_prompt, format_trace, make_trace
 from agentcli.providers.catalog import Catalog
@@ -36,7 +36,7 @@ def traced(folder: Path, number: int | None = None) -> Trace:
 
 
 def reader_of(b: Bench) -> StepReader:
-    return StepReader(lambda: Texts(b.engine.profile.system, b.engine.session.requests.tools), Catalog())
+    return StepReader(lambda: digest_texts([*b.engine.profile.system, *b.engine.session.requests.tools]), Catalog())
 
 
 def exported(folder: Path, **rest: Any) -> list[Json]:
@@ -135,7 +135,7 @@ async def test_a_step_opens_what_was_sent_and_what_came_back(tmp_path: Path) -> 
     assert whole.endswith("── user\nlook")
     assert reader.body(first) == b.requests[0]
     assert "── assistant\nLooking." in format_pieces(reader.show_response(first))
-    new = format_pieces(reader.show_request(second, only_new=True))
+    new = reader.format(second)
     assert "2 new messages after 1 unchanged" in new
     assert "system prompt, part 1" not in new
     assert KEY not in new + format_pieces(reader.show_request(call)) + json.dumps(reader.record(second))
@@ -175,12 +175,16 @@ async def test_spans_have_the_names_of_the_conventions_and_events_for_what_delay
     assert sent["gen_ai.response.id"].startswith("msg_")
     assert sent["gen_ai.response.time_to_first_chunk"] == 1.0
     assert (facts(look)["gen_ai.tool.name"], facts(look)["gen_ai.tool.call.id"]) == ("Look", "toolu_1")
-    assert [event["name"] for event in look["events"]] == ["agentcli.permission.asked", "agentcli.permission.answered"]
+    [asked] = look["events"]
+    assert (asked["name"], facts(asked)) == (
+        "agentcli.permission_asked",
+        {"agentcli.wait_seconds": 1.0, "agentcli.answer": "allow"},
+    )
     assert (facts(void)["error.type"], void["status"]) == ("void", {"code": 2})
-    assert [event["name"] for event in last["events"]] == ["agentcli.retry_scheduled"] * 2
-    codes = [facts(event).get("http.response.status_code") for event in last["events"]]
+    assert [event["name"] for event in agent["events"]] == ["agentcli.retry_scheduled"] * 2
+    codes = [facts(event).get("http.response.status_code") for event in agent["events"]]
     assert codes == [None, "529"]
-    assert int(last["startTimeUnixNano"]) <= int(last["events"][0]["timeUnixNano"])
+    assert int(last["startTimeUnixNano"]) <= int(agent["events"][0]["timeUnixNano"])
 
 
 async def test_texts_are_exported_only_if_asked_for_and_without_secrets(tmp_path: Path) -> None:

@@ -29,11 +29,9 @@ def test_a_step_opens_its_request_and_the_conversation_continues_from_there(tmp_
         assert "1 the prompt" in shown(app)
         await pilot.press("tab")
         await until(pilot, lambda: "Proven: the digest of this request" in shown(app))
-        await pilot.press("n", "tab", "tab")
+        await pilot.press("down", "down", "tab", "tab")
         await until(pilot, lambda: "2 new messages after" in shown(app))
-        await pilot.press("n", "n")
-        await until(pilot, lambda: "There is no later request." in shown(app))
-        await pilot.press("p", "b")
+        await pilot.press("b")
         await until(pilot, lambda: "Continue after “look around”" in shown(app))
         assert "re-bills" in shown(app), "the price is shown first"
         await pilot.press("enter")
@@ -60,6 +58,23 @@ def test_a_running_prompt_is_shown_as_far_as_it_came(tmp_path: Path) -> None:
         await idle(pilot, app)
 
     desk = Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply("A parser", pause(60)))
+    desk.play(script, size=(120, 40))
+
+
+def test_the_page_shows_what_a_running_prompt_adds_and_keeps_the_cursor(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await until(pilot, lambda: "A parser" in shown(app))
+        await open_trace(pilot, app, "1.2")
+        await until(pilot, lambda: "cut off, or still running" in shown(app))
+        steps = [row for row in rows(app) if "results of the calls" in row]
+        await until(pilot, lambda: "completed" in shown(app))
+        assert isinstance(app.screen, Scrubber)
+        assert app.screen.step is not None
+        assert app.screen.step.id == "1.2"
+        assert len([row for row in rows(app) if "results of the calls" in row]) > len(steps)
+
+    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply("A parser", pause(2), " that adds."))
     desk.play(script, size=(120, 40))
 
 

@@ -1,7 +1,7 @@
 """Sends the spans of each finished prompt to an OpenTelemetry collector: OTLP/HTTP with JSON, never with texts.
 
 Off unless the setting `otlpEndpoint` is set. Everything happens beside the conversation: a collector that is slow or
-gone costs one notice. Spans that could not be sent go with those of the next prompt, up to a limit.
+gone costs one notice. What could not be sent can be exported later, with the same ids.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -26,8 +25,6 @@ from agentcli.session.timeline import Timeline, TimelineReader
 
 FROM_ENVIRONMENT = "env"
 """Value of the setting: the address is that of the OTEL variables."""
-MAX_WAITING = 2_000
-"""Spans that wait to be sent; the oldest are dropped."""
 POST_SECONDS = 10.0
 FLUSH_SECONDS = 2.0
 _TRACES = "/v1/traces"
@@ -39,26 +36,23 @@ def open_sender(engine: Engine, report: Callable[[str], None]) -> SpanSender | N
     setting, path = engine.session.settings.tuning.otlp_endpoint, engine.session.store.path
     if not setting or path is None:
         return None
-    environ = engine.session.environ or {}
-    headers = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-    url = find_endpoint(setting, environ)
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        named = (
-            "The variable OTEL_EXPORTER_OTLP_ENDPOINT" if setting == FROM_ENVIRONMENT else "The setting otlpEndpoint"
-        )
+    environ, named = engine.session.environ or {}, "The setting otlpEndpoint"
+    if setting == FROM_ENVIRONMENT:
+        named = "The variable OTEL_EXPORTER_OTLP_ENDPOINT"
+        setting = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    if not _is_address(setting):
         report(f"Traces are not sent. {named} needs an address such as http://localhost:4318.")
         return None
-    return SpanSender(path, url, read_headers(headers), report)
+    url = setting if setting.endswith(_TRACES) else f"{setting.rstrip('/')}{_TRACES}"
+    return SpanSender(path, url, read_headers(environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")), report)
 
 
-def find_endpoint(setting: str, environ: Mapping[str, str]) -> str:
-    """The address for traces, as the OTEL variables define it; "" if none is set."""
-    if setting == FROM_ENVIRONMENT:
-        if url := environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""):
-            return url
-        setting = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-    return setting if not setting or setting.endswith(_TRACES) else f"{setting.rstrip('/')}{_TRACES}"
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def read_headers(text: str) -> dict[str, str]:
@@ -78,7 +72,6 @@ class SpanSender:
         """Offset of the last prompt in the session file; at first its end, so that earlier prompts are left out."""
         self._sent: set[str] = set()
         """Ids of the spans that were taken from the file."""
-        self._waiting: deque[Json] = deque(maxlen=MAX_WAITING)
         self._is_due = False
         self._task: asyncio.Task[None] | None = None
 
@@ -99,16 +92,14 @@ class SpanSender:
         while self._is_due:
             self._is_due = False
             try:
-                self._waiting.extend(await in_thread(self._read))
-                problem = await self._post() if self._waiting else ""
+                spans = await in_thread(self._read)
+                problem = await self._post(spans) if spans else ""
             except TimeoutError:
                 problem = f"no answer within {POST_SECONDS:g} s"
             except network_errors() as error:
                 number = getattr(error.__cause__ or error, "errno", None) or 0
                 problem = os.strerror(number) if number > 0 else plain_line(str(error), 200) or type(error).__name__
-            if not problem:
-                self._waiting.clear()
-            elif self._report is not None:
+            if problem and self._report is not None:
                 self._report(f"Traces could not be sent to {plain_line(show_url(self._url), 200)}: {problem}.")
                 self._report = None
 
@@ -126,9 +117,9 @@ class SpanSender:
         self._sent.update(one["spanId"] for one in spans)
         return spans
 
-    async def _post(self) -> str:
-        """Send what waits; returns what went wrong."""
-        content = json.dumps(wrap_spans(list(self._waiting))).encode()
+    async def _post(self, spans: list[Json]) -> str:
+        """Returns what went wrong."""
+        content = json.dumps(wrap_spans(spans)).encode()
         async with asyncio.timeout(POST_SECONDS):
             status, answer = await fetch(self._url, "POST", "", self._headers, content, _MAX_ANSWER)
         return "" if status < 300 else f"status {status} {plain_line(answer.decode('utf-8', 'replace'), 200)}".strip()

@@ -86,13 +86,25 @@ class Scrubber(ListSheet[str, StepChoice]):
             return
         if self._start is None and steps:
             self._start = next((step.id for step in reversed(steps) if not step.parent), steps[-1].id)
+        self._take_steps(steps)
+        if self._list.opened is not None:
+            self._list.opened(self)
+
+    def _take_steps(self, steps: Sequence[Step]) -> None:
         self._steps = {step.id: step for step in steps}
         self._parents = {step.parent for step in steps if step.parent}
         if self._start in self._steps:
             self._unfolded.add(self._steps[self._start].parent)
         self._set_rows()
-        if self._list.opened is not None:
-            self._list.opened(self)
+
+    def update(self, steps: Sequence[Step]) -> None:
+        if self.is_open:
+            self._take_steps(steps)
+            self._texts = None
+            if self._shown is not None:
+                # The step and the tab stay, so that the position in the text does.
+                self._shown = (*self._shown[:2], 0, self.palette)
+            self._show_tab()
 
     def _set_rows(self) -> None:
         if self.is_open:
