@@ -14,7 +14,7 @@ from agentcli.core.messages import Json
 from agentcli.core.text.secret_text import without_secrets
 from agentcli.history.replay.process import ReplayChanges
 from agentcli.history.replay.verify import Verification, verify
-from agentcli.history.sent_requests import Texts, open_step
+from agentcli.history.sent_requests import digest_texts, open_step
 from agentcli.memory.instructions import InstructionFile
 from agentcli.providers.base import Request
 from agentcli.session.timeline import read_timeline
@@ -73,9 +73,9 @@ def explain(path: Path, found: Verification) -> list[tuple[str, str]]:
         return []
     timeline = read_timeline(path)
     step = next((one for one in timeline.requests() if one.position == found.difference.line), None)
-    if step is None:
+    if step is None or step.purpose != "turn" or step.agent:
         return []
-    recorded = open_step(timeline, step, Texts(found.sent.system, found.sent.tools)).sent
+    recorded = open_step(timeline, step, digest_texts([*found.sent.system, *found.sent.tools])).sent
     if recorded.doubts:
         return []
     return [(name, without_secrets(text)) for name, text in list_differences(recorded.request, found.sent)]
