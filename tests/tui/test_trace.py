@@ -32,7 +32,7 @@ def test_a_step_opens_its_request_and_the_conversation_continues_from_there(tmp_
         await pilot.press("down", "down", "tab", "tab")
         await until(pilot, lambda: "2 new messages after" in shown(app))
         await pilot.press("b")
-        await until(pilot, lambda: "Continue after “look around”" in shown(app))
+        await until(pilot, lambda: "Continue after it" in shown(app))
         assert "re-bills" in shown(app), "the price is shown first"
         await pilot.press("enter")
         await until(pilot, lambda: "The conversation continues after “look around”" in shown(app))
