@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import FrontEnd
-from agentcli.commands.tree import show_call
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.history.blame import LineOrigin
@@ -64,4 +63,5 @@ def _make_steps(text: BlameText) -> Iterator[Step]:
 def _show_origin(text: BlameText, origin: LineOrigin) -> list[StepText]:
     same = [one for _line, one in text.lines if one is origin]
     shown = StepText(lambda width: "\n".join(text.explain(same, width)))
-    return [shown, *(show_call(origin.change.call) if origin.change is not None and origin.change.call else ())]
+    call = None if origin.change is None else origin.change.call
+    return [shown, StepText(call.diff, "diff")] if call is not None and call.diff else [shown]
