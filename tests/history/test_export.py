@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import zipfile
 from html.parser import HTMLParser
@@ -415,6 +416,10 @@ def test_a_file_is_written_completely_or_not_and_never_through_a_link(tmp_path: 
     write_new(link, b"three", replaces=True)
     assert (victim.read_text(), link.is_symlink(), link.read_bytes()) == ("mine", False, b"three")
     assert sorted(path.name for path in link.parent.iterdir()) == ["link.html", "talk.html"]
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for other in (pipe, link.parent):
+        with pytest.raises(AgentError, match="is no file, so it was not replaced"):
+            write_new(other, b"four", replaces=True)
 
 
 async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Path) -> None:

@@ -104,10 +104,12 @@ def write_new(path: Path, data: bytes, *, replaces: bool = False) -> None:
 
     try:
         target = Path(os.path.realpath(path.parent)) / path.name
-        if replaces and os.path.lexists(target):
-            replace_in_place(target, data, target.lstat().st_mode & 0o777 if not target.is_symlink() else 0o600)
-        else:
+        if not replaces or not os.path.lexists(target):
             replace_file(str(target), data, f".{target.name[:100]}.{os.urandom(6).hex()}", None)
+        elif target.is_symlink() or target.is_file():
+            replace_in_place(target, data, 0o600 if target.is_symlink() else target.stat().st_mode & 0o777)
+        else:
+            raise AgentError(f"{show_name(str(path))} is no file, so it was not replaced.")
     except ChangedMeanwhile:
         raise FileExistsError(path) from None
     except OSError as error:

@@ -169,7 +169,7 @@ def _redact_prompt(prompt: Json, redactor: Redactor) -> Json:
     for item in prompt["items"]:
         own = place
         if item["type"] == "call":
-            title = plain_line(redactor.replace(item["title"], ""), 60).replace("`", "'")
+            title = plain_line(redactor.replace(item["title"], ""), 40).replace("`", "'")
             own = f"call {item['number']} `{title}`"
         items.append(redactor.replace(item, own))
     return {**redacted, "items": items}
