@@ -169,6 +169,24 @@ async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp
     assert zipfile.ZipFile(io.BytesIO(kept)).read("session.jsonl") == path.read_bytes()
 
 
+async def test_a_bundle_of_an_open_session_has_only_lines_that_were_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record_with_secrets(tmp_path)
+    path, replace = session_file(tmp_path), Redactor.replace
+    before = path.read_bytes()
+
+    def replace_while_another_process_writes(redactor: Redactor, value: Any, place: str) -> Any:
+        path.write_bytes(before + json.dumps({"type": "later", "key": f"npm_{'a1B2' * 10}"}).encode() + b"\n")
+        return replace(redactor, value, place)
+
+    monkeypatch.setattr(Redactor, "replace", replace_while_another_process_writes)
+    data, _redactions = export_bundle(path, context(tmp_path))
+    content = zipfile.ZipFile(io.BytesIO(data)).read("session.jsonl").decode()
+    assert len(content.splitlines()) == len(before.splitlines())
+    assert "npm_" not in content
+
+
 async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_were(tmp_path: Path) -> None:
     await record_with_secrets(tmp_path)
     path = session_file(tmp_path)
@@ -195,6 +213,7 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
         ("postgres://app:s3cr3t-value@db/x", "s3cr3t-value"),
         ("Authorization: Bearer abc123def456ghi", "abc123def456ghi"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3", ".dozjgNryP4J3"),
+        (f"Authorization: Bearer {KEY}", KEY),
         (f"1\t-----BEGIN PRIVATE KEY-----\n2\t{'aB3+' * 16}\n3\t{'aB3+' * 16}\n4 rest", f"{'aB3+' * 16}\n3"),
         (f"-----BEGIN RSA PRIVATE KEY-----\n{'aB3+' * 16}\nxy=\n-----END RSA PRIVATE KEY-----", "xy="),
         ("the token of the shell is top4secret9", "top4secret9"),
@@ -241,6 +260,17 @@ def test_a_key_that_is_wrapped_over_lines_is_the_same_secret_and_text_below_a_ke
     shown = "[secret 1: Anthropic API key]"
     assert [redactor.replace(text, "") for text in wrapped] == [f"key:\n  {shown}\nDone.", shown]
     assert redactor.replace(f"KEY={KEY}\nDEBUG=1\nlonger_word", "") == f"KEY={shown}\nDEBUG=1\nlonger_word"
+
+
+def test_secrets_that_begin_alike_are_all_replaced_and_parts_of_words_stay() -> None:
+    secrets = [f"ghp_{'a1B2' * 5}{'c' * number}" for number in range(40)]
+    redactor = Redactor()
+    redactor.search("\n".join(f"token {secret} ." for secret in secrets))
+    shown = redactor.replace(" ".join(reversed(secrets)), "")
+    assert shown.split("] ") == [f"[secret {number}: GitHub token" for number in range(1, 40)] + [
+        "[secret 40: GitHub token]"
+    ]
+    assert redactor.replace(f"x{secrets[0]} {secrets[0]}z", "") == f"x{secrets[0]} {secrets[0]}z"
 
 
 def test_the_name_of_a_field_says_that_its_text_is_a_password() -> None:
@@ -437,6 +467,9 @@ async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Pat
             assert export(tmp_path, "html")[0].endswith("</html>\n")
 
 
-def test_a_session_that_is_gone_is_reported(tmp_path: Path) -> None:
+def test_a_session_that_is_gone_or_has_no_prompts_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "noise.jsonl").write_bytes(b"\xff\xfe\n[1]\n{")
+    with pytest.raises(AgentError, match="nothing to export"):
+        read_document(tmp_path / "noise.jsonl")
     with pytest.raises(AgentError, match="cannot be read: No such file"):
         read_document(tmp_path / "gone.jsonl")

@@ -54,9 +54,12 @@ FORMAT, VERSION = "agentcli session", 1
 def read_document(path: Path, *, thinking: bool = False) -> Json:
     """Read a session file. Blocking. Raises `AgentError`."""
     try:
-        return describe(load_session(path, with_history=False).messages, read_timeline(path), thinking=thinking)
+        document = describe(load_session(path, with_history=False).messages, read_timeline(path), thinking=thinking)
     except OSError as error:
         raise AgentError(f"The session file cannot be read: {error.strerror or error}.") from error
+    if not document["prompts"]:
+        raise AgentError("This session has nothing to export.")
+    return document
 
 
 def describe(messages: Sequence[Message], timeline: Timeline, *, thinking: bool = False) -> Json:
