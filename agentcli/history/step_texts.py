@@ -104,7 +104,8 @@ class StepReader:
         """For programs: the exact request with its proof, and the reply; of a call its input and its result."""
         if row.call is not None:
             result = row.call.end.result.text if row.call.end is not None else None
-            return {"input": redact_values(row.call.input), "result": result and without_secrets(result)}
+            given = {"tool": row.call.name, "input": redact_values(row.call.input)}
+            return {**given, "outcome": row.call.outcome, "result": result and without_secrets(result)}
         if not can_open(row):
             return {}
         opened = self.open(row)
