@@ -30,7 +30,7 @@ from agentcli.history.export.files import (
 from agentcli.history.export.page import MAX_OUTPUT
 from agentcli.history.export.page_theme import choose_themes, theme_css
 from agentcli.history.export.redaction import Redactor
-from agentcli.history.sent_requests import Texts, open_step
+from agentcli.history.sent_requests import open_step
 from agentcli.session.base import Rewind
 from agentcli.session.load import load_session, read_records
 from agentcli.session.timeline import read_timeline
@@ -198,7 +198,7 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
     copy = tmp_path / "session.jsonl"
     copy.write_bytes(archive.read("session.jsonl"))
     steps = list(read_timeline(copy).requests())
-    doubts = [open_step(read_timeline(copy), step, Texts()).sent.doubts for step in steps]
+    doubts = [open_step(read_timeline(copy), step, {}).sent.doubts for step in steps]
     assert ["the messages differ from what was sent" in each for each in doubts] == [True, False, False]
 
 
@@ -254,11 +254,15 @@ def test_code_and_prose_stay_as_they_are(text: str) -> None:
 
 
 def test_a_key_that_is_wrapped_over_lines_is_the_same_secret_and_text_below_a_key_stays() -> None:
-    wrapped = f"key:\n  {KEY[:30]}\n  {KEY[30:]}\nDone.", f"{KEY[:40]}\r\n{KEY[40:]}"
+    wrapped = f"key:\n  {KEY[:30]}\n  {KEY[30:]}\nDone.", f"{KEY[:40]}\r\n{KEY[40:]}", rf"'{KEY[:40]}\n{KEY[40:]}\n'"
     redactor = Redactor()
     redactor.search([*wrapped, f"KEY={KEY}\nDEBUG=1\nlonger_word"])
     shown = "[secret 1: Anthropic API key]"
-    assert [redactor.replace(text, "") for text in wrapped] == [f"key:\n  {shown}\nDone.", shown]
+    assert [redactor.replace(text, "") for text in wrapped] == [
+        f"key:\n  {shown}\nDone.",
+        shown,
+        rf"'{shown}\n'",
+    ]
     assert redactor.replace(f"KEY={KEY}\nDEBUG=1\nlonger_word", "") == f"KEY={shown}\nDEBUG=1\nlonger_word"
 
 

@@ -38,6 +38,7 @@ _SENSITIVE = r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api[_.-]?key|access[
 _OFTEN_WORDS = r"(?i)pass(?:w(?:or)?d|phrase)?$|pwd$|secret$"
 _NO_VALUE = r"[$<{%*\[…/~]|\.{1,2}/|.*(?:\(|\$\{|\{\{)|(?i:x+|true|false|none|null)$"
 """Begins like a reference to a variable, a path, a placeholder or a call."""
+_PLACEHOLDER = re.compile(r"\[secret \d+: [^]]*\]")
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?![A-Za-z0-9]))"
 """Not inside a word."""
 
@@ -171,8 +172,8 @@ def _redact_prompt(prompt: Json, redactor: Redactor) -> Json:
     for item in prompt["items"]:
         own = place
         if item["type"] == "call":
-            title = plain_line(redactor.replace(item["title"], ""), 40).replace("`", "'")
-            own = f"call {item['number']} `{title}`"
+            title = _PLACEHOLDER.sub("…", redactor.replace(item["title"], "")).replace("`", "'")
+            own = f"call {item['number']} `{plain_line(title, 60)}`"
         items.append(redactor.replace(item, own))
     return {**redacted, "items": items}
 
