@@ -26,6 +26,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import spell_hidden
+from agentcli.core.text.secret_text import redact_values
 from agentcli.session.base import make_private_dir, sessions_dir
 from agentcli.session.find import SessionInfo, describe_session, iterate_sessions, list_files
 from agentcli.session.search_text import Role, SessionText, clean, read_texts
@@ -320,7 +321,7 @@ def _read_file(db: Connection, path: Path, status: os.stat_result, step: Callabl
         if info.parent:
             return
         first = file_id << 16
-        db.execute(_INSERT, (first, "", "", _separate(clean(info.title)), "", "", ""))
+        db.execute(_INSERT, (first, "", "", _separate(clean(redact_values(info.title))), "", "", ""))
         for number, prompt in enumerate(text.prompts[:_MAX_NUMBER], 1):
             texts = (_separate(prompt.join(role)) for role in _ROLES[1:])
             db.execute(_INSERT, (first + number, prompt.id, prompt.at, "", *texts))

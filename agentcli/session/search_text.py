@@ -14,6 +14,7 @@ from typing import Literal
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json, Origin, message_from_dict
 from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.secret_text import redact_values
 from agentcli.session.load import LoadedSession, scan_places
 
 Role = Literal["title", "prompt", "answer", "call"]
@@ -45,7 +46,8 @@ class PromptText:
             self.texts[role].append(text)
 
     def join(self, role: Role) -> str:
-        return "\n".join(self.texts[role])[:MAX_TEXT]
+        """The text without secrets."""
+        return str(redact_values("\n".join(self.texts[role])[:MAX_TEXT]))
 
 
 @slotted

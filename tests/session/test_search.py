@@ -151,6 +151,18 @@ def test_the_newest_session_comes_first_and_in_it_the_newest_prompt(tmp_path: Pa
     assert found(tmp_path, "apple") == [newest_first[2], *newest_first[:2]]
 
 
+def test_secrets_are_not_shown_by_a_search(tmp_path: Path) -> None:
+    talk, key = Talk(tmp_path), "sk-ant-api03-" + "Zx9" * 12
+    talk.store.set_title(f"apple {key}")
+    talk.say(f"apple {key}", f"apple {key}", ToolUseBlock("t", "Bash", {"command": f"apple {key}"}))
+    talk.close()
+    hits, _problem = search(index_of(tmp_path), ["apple"])
+    assert [hit.found.role for hit in hits] == ["title", "prompt"]
+    with database(tmp_path) as db:
+        rows = db.execute("SELECT title, prompt, answer, call FROM texts").fetchall()
+    assert "Zx9" not in str([rows, [hit.found.text for hit in hits]])
+
+
 def test_words_of_scripts_without_blanks_are_found_inside_a_text(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.say("请修复全文搜索的错误", "検索エンジンを直しました。 ค้นหาข้อความ")
