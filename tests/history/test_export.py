@@ -16,9 +16,10 @@ import pytest
 from agentcli.config.themes import load_themes, theme_folders
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.looks import Rgb, contrast, parse_colour
-from agentcli.core.messages import Json
+from agentcli.core.messages import ImageBlock, Json, Message, Origin
 from agentcli.core.text.secret_text import redact_values
-from agentcli.history.export.document import read_document
+from agentcli.history.export import page
+from agentcli.history.export.document import describe, read_document
 from agentcli.history.export.files import (
     ExportContext,
     choose_format,
@@ -27,13 +28,12 @@ from agentcli.history.export.files import (
     read_context,
     write_new,
 )
-from agentcli.history.export.page import MAX_OUTPUT
 from agentcli.history.export.page_theme import choose_themes, theme_css
 from agentcli.history.export.redaction import Redactor
 from agentcli.history.sent_requests import open_step
 from agentcli.session.base import Rewind
 from agentcli.session.load import load_session, read_records
-from agentcli.session.timeline import read_timeline
+from agentcli.session.timeline import Timeline, read_timeline
 from agentcli.tools.base import Output
 from tests.support.fakes import FakeTool
 from tests.support.recorded import recorded, recorded_again, session_file
@@ -373,11 +373,30 @@ async def test_the_policy_allows_only_the_script_and_the_style_of_the_page(tmp_p
 async def test_a_very_long_output_is_cut_in_the_middle_and_does_not_take_long(tmp_path: Path) -> None:
     huge = "".join(f"<b>{number}</b>\n" for number in range(350_000))
     await record(tmp_path, reply(call("Look", what="x")), "Done.", tools=[shows(huge)])
-    page, _redactions = export(tmp_path, "html")
-    assert len(page) < 3 * MAX_OUTPUT
-    assert "&lt;b&gt;0&lt;/b&gt;" in page
-    assert "&lt;b&gt;349999&lt;/b&gt;" in page
-    assert "characters left out" in page
+    text, _redactions = export(tmp_path, "html")
+    assert len(text) < 3 * page.MAX_OUTPUT
+    assert "&lt;b&gt;0&lt;/b&gt;" in text
+    assert "&lt;b&gt;349999&lt;/b&gt;" in text
+    assert "characters left out" in text
+
+
+def test_images_are_part_of_the_page_as_long_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MAX_IMAGES", 100)
+    sources = [
+        {"type": "base64", "media_type": "image/png", "data": "a" * 40},
+        {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zz4="},
+        {"type": "base64", "media_type": "image/png", "data": '" onerror="x'},
+        {"type": "url", "url": "https://tracker.invalid/p.png"},
+        {"type": "base64", "media_type": "image/png", "data": "b" * 80},
+        {"type": "base64", "media_type": "image/gif", "data": "c="},
+    ]
+    prompt = Message("user", tuple(map(ImageBlock, sources)), "p", Origin.PROMPT)
+    document = describe([prompt], Timeline("s", Path()))
+    data, _redactions = export_document(document, "html", context(tmp_path))
+    images = [value for tag, name, value in Tags(data.decode()).attributes if (tag, name) == ("img", "src")]
+    assert images == [f"data:image/png;base64,{'a' * 40}", "data:image/gif;base64,c="]
+    assert data.decode().count("[image of another kind]") == 3
+    assert data.decode().count("[image left out: too large for this page]") == 1
 
 
 def colour_in(css: str, name: str) -> Rgb:
@@ -469,6 +488,18 @@ async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Pat
             changed = [*records[:place], line, *records[place + 1 :]]
             path.write_text("".join(f"{json.dumps(one)}\n" for one in changed))
             assert export(tmp_path, "html")[0].endswith("</html>\n")
+
+
+async def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    await record(tmp_path, "Hi.")
+    path = session_file(tmp_path)
+    path.write_bytes(path.read_bytes() + b"noise\n[\n")
+    for format in ("md", "html"):
+        text, redactions = export(tmp_path, format)
+        assert redactions == (
+            "No secrets were recognised. 2 unreadable lines of this session were skipped; they stay in the file."
+        )
+        assert redactions in text
 
 
 def test_a_session_that_is_gone_or_has_no_prompts_is_reported(tmp_path: Path) -> None:

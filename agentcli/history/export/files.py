@@ -15,6 +15,7 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import json_for_terminal, plain_line, show_name
 from agentcli.history.export.page_theme import PageThemes, choose_themes
 from agentcli.history.export.redaction import Redactor, redact_document
+from agentcli.session.load import unreadable_lines
 
 SUFFIXES = {"md": ".md", "json": ".json", "html": ".html", "bundle": ".zip"}
 CHECK_IT = "Check the file before you share it: not every secret can be recognised."
@@ -70,6 +71,8 @@ def export_document(document: Json, format: str, context: ExportContext) -> tupl
         document = redact_document(document, redactor)
     redactions = redactor.report() if redactor is not None else []
     summary = redactor.summary() if redactor is not None else _KEPT
+    if skipped := document["session"]["skipped_lines"]:
+        summary = f"{summary} {unreadable_lines(skipped)}"
     if format == "json":
         text = json_for_terminal(json.dumps({**document, "redactions": redactions}, indent=1, ensure_ascii=False))
     elif format == "html":
@@ -79,7 +82,7 @@ def export_document(document: Json, format: str, context: ExportContext) -> tupl
     else:
         from agentcli.history.export.markdown import to_markdown
 
-        text = to_markdown(document, summary if redactions else "")
+        text = to_markdown(document, summary if redactions or skipped else "")
     return text.encode("utf-8", "replace"), summary
 
 
