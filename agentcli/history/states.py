@@ -11,7 +11,7 @@ from typing import Literal
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, list_calls
+from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline
 from agentcli.workspace.journal import SubmissionRecord
 
 Trees = Mapping[str, str]
@@ -157,7 +157,7 @@ def find_origin(timeline: Timeline, prompt_id: str, call_id: str = "") -> Change
     if leaf is None:
         return ChangeOrigin(timeline.session_id)
     prompt = timeline.prompts[prompt_id]
-    calls = [call for _prompt, call in list_calls([timeline.prompts[id] for id in leaf.prompts])]
+    calls = [call for id in leaf.prompts for call in timeline.prompts[id].calls]
     call = next((one for one in prompt.calls if one.id == call_id), None)
     return ChangeOrigin(
         timeline.session_id,
