@@ -297,7 +297,7 @@ def format_trace(trace: Trace, width: int) -> str:
     for number, row in enumerate(trace.rows, 1):
         drawn = f"{draw_bar(row, trace.end, bar)}  " if bar else ""
         lines.append(cut(f"{number:>{digits}}  {time_row(row):>{times}}  {drawn}{label_row(row)}", width))
-        indent = " " * (digits + times + 4 + (bar + 2 if bar else 0) + 2 * (row.depth + 1))
+        indent = " " * (digits + times + 4 + 2 * row.depth)
         notes = wrap(note_row(row), max(width, len(indent) + 16), initial_indent=indent, subsequent_indent=indent)
         lines += [cut(line, width) for line in notes]
     return "\n".join([*lines, *(["", *wrap(_LEGEND, width)] if bar else [])])
