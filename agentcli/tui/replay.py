@@ -13,18 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from agentcli.config.themes import theme_folders
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
 from agentcli.core.text.format import format_elapsed
-from agentcli.core.text.plaintext import plain_line
-from agentcli.history.replay.playback import Frame, find_frame, list_pieces, list_prompts
-from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepScreen, StepTab, StepText
+from agentcli.history.replay.playback import Frame, list_pieces, list_steps
+from agentcli.history.steps import StepAction, StepChoice, StepList, StepTab, StepText
 from agentcli.tui.app import PaintedApp
 from agentcli.tui.blocks.items import make_block
 from agentcli.tui.model import Above, Clear
@@ -40,12 +38,10 @@ from agentcli.tui.transcript.widget import Transcript
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _KEYS = (
-    "Space pause · → step · + − speed · p prompts · / search · Esc ends",
+    "Space pause · → step · + − speed · p prompts and search · Esc ends",
     "Space pause · → step · p prompts · Esc ends",
-    "Space → + − p / Esc",
+    "Space → + − p Esc",
 )
-_THINKING = 0.3
-"""Share of the time of a block that passes before its text begins to stream."""
 _AT_ONCE = 50
 """Frames that are shown between two turns of the event loop while nothing waits."""
 
@@ -54,8 +50,6 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    #search { display: none; height: 1; border: none; padding: 0 1; }
-    #search.-open { display: block; }
     #state { height: 1; padding: 0 1; color: $muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,16 +57,13 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         ("right", "step", "Step"),
         ("plus,equals_sign", "speed(1)", "Faster"),
         ("minus", "speed(-1)", "Slower"),
-        ("p,enter", "prompts", "Prompts"),
-        ("slash,ctrl+f", "search", "Search"),
-        ("n", "next_match", "Next match"),
+        ("p,enter,slash,ctrl+f", "prompts", "Prompts"),
         ("ctrl+o", "details", "Details"),
         ("pageup", "scroll(-1)", "Page up"),
         ("pagedown", "scroll(1)", "Page down"),
         ("up", "scroll_rows(-3)", "Up"),
         ("down", "scroll_rows(3)", "Down"),
-        ("escape", "leave", "End"),
-        ("q,ctrl+c,ctrl+d", "quit_now", "End"),
+        ("escape,q,ctrl+c,ctrl+d", "leave", "End"),
         ("ctrl+l", "redraw", "Redraw"),
     ]
 
@@ -86,23 +77,15 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         self.is_paused = False
         self.index = 0
         """The frame that is played next."""
-        self._at = self._played = 0.0
-        """Time of the last frame, and the time played so far."""
-        self._until = 0
-        """Frames before this one are shown without waiting."""
+        self._at = 0.0
+        """Time of the last frame."""
         self._steps = False
         """Whether frames are shown without waiting until one changes the transcript."""
         self._jumps = 0
         self._changed = asyncio.Event()
-        self._words = ""
-        self._waits_since: float | None = None
-        """Since when a frame waits; None: nothing waits, or the replay is paused."""
         self._presenter = Presenter(title_of_call)
         self.transcript = Transcript(make_block, self.palette)
-        self._activity = ActivityLine(self.palette, moving=not preferences.reduced_motion, clock=self._clock)
-        self._search = Input(placeholder="Search the session", id="search")
-        # The other keys must work at once.
-        self._search.can_focus = self._search.cursor_blink = False
+        self._activity = ActivityLine(self.palette, moving=not preferences.reduced_motion, clock=lambda: self._now)
         self._state = Static("", id="state", markup=False)
 
     @property
@@ -112,95 +95,74 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield self.transcript
         yield self._activity
-        yield self._search
         yield self._state
 
     def on_mount(self) -> None:
-        self.run_worker(self._play(), exit_on_error=False, group="replay")
-        self.set_interval(0.25, lambda: self.transcript.tick(self._clock()))
-        self._show_state()
+        self.set_interval(0.25, lambda: self.transcript.tick(self._now))
+        self.go_to(0)
 
     # ------------------------------------------------------------------------------------------------------ playing
 
     @property
-    def _is_waiting(self) -> bool:
-        """Whether frames wait for their time."""
-        return self.index >= self._until and not self._steps
-
-    async def _play(self) -> None:
-        while True:
-            if self.index >= len(self.frames):
-                self._steps = False
-                self._show_state()
-                await self._changed.wait()
-                self._changed.clear()
-                continue
-            jumps, frame = self._jumps, self.frames[self.index]
-            await self._wait_for(frame)
-            if jumps != self._jumps:
-                continue
-            self.index, self._at = self.index + 1, frame.at
-            self._played = frame.at
-            if self._present(frame.event) and self.index >= self._until:
-                self._steps = False
-            self._show_state()
-            if not self._is_waiting and self.index % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-
-    async def _wait_for(self, frame: Frame) -> None:
-        """Wait until a frame is due; meanwhile the text of its block streams in."""
-        seconds, jumps = max(0.0, frame.at - self._at), self._jumps
-        pieces = list(list_pieces(frame)) if self._is_waiting and seconds else []
-        await self._wait(seconds * _THINKING if pieces else seconds)
-        for piece in pieces:
-            if not self._is_waiting or jumps != self._jumps:
-                return
-            self._present(piece)
-            await self._wait(seconds * (1 - _THINKING) / len(pieces))
-
-    async def _wait(self, seconds: float) -> None:
-        jumps = self._jumps
-        while self._is_waiting and jumps == self._jumps and (seconds > 0 or self.is_paused):
-            began, speed, paused = time.monotonic(), self.speed, self.is_paused
-            self._waits_since = None if paused else began
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), None if paused else seconds / speed)
-            if not paused:
-                passed = (time.monotonic() - began) * speed
-                seconds, self._played = seconds - passed, self._played + passed
-            self._waits_since = None
-            self._changed.clear()
-
-    def _clock(self) -> float:
+    def _now(self) -> float:
         """The time of the recorded session, never zero."""
-        running = 0.0 if self._waits_since is None else (time.monotonic() - self._waits_since) * self.speed
-        return 1.0 + self._played + running
+        return 1.0 + self._at
 
-    def _present(self, event: ev.Event) -> bool:
-        """Show an event; returns whether the transcript changes."""
-        now = self._clock()
-        operations = self._presenter.show(event, now)
-        if isinstance(event, ev.MessageAppended) and event.message.origin in (Origin.PROMPT, Origin.TOOL_RESULTS):
-            operations += self._presenter.show(ev.RequestStarted(model="", turn=1, purpose="turn"), now)
-        self.transcript.apply(operations)
-        self._activity.show(replace(self._presenter.activity, can_stop=False))
-        return bool(operations)
+    def go_to(self, index: int) -> None:
+        """Play on from a frame."""
+        self.run_worker(self._play(index), exit_on_error=False, exclusive=True, group="replay")
 
-    async def go_to(self, index: int) -> None:
-        """Play on from a frame. What was before its prompt is there at once."""
+    async def _play(self, index: int) -> None:
+        """Play from a frame on. What was before its prompt is there at once, as in a resumed session."""
         begins = (place for place in range(min(index, len(self.frames) - 1), -1, -1) if self.frames[place].is_prompt)
         start = next(begins, 0)
-        self._jumps += 1
-        self.index, self._until = start, index
+        self._jumps, self._steps = self._jumps + 1, False
         before = [frame.event for frame in self.frames[:start]]
         items = await asyncio.to_thread(items_of, before, title_of_call, f"before-{self._jumps}-")
         self._presenter = Presenter(title_of_call, f"jump-{self._jumps}-")
         self.transcript.apply([Clear(), Above(tuple(items))])
         self.transcript.follow()
-        self._at = self._played = self.frames[start].at if self.frames else 0.0
-        self._jumps += 1
-        self._changed.set()
+        self._at = self.frames[start].at if self.frames else 0.0
+        for place, frame in enumerate(self.frames[start:], start):
+            self.index = place
+            self._show_state()
+            if place >= index:
+                await self._stream(frame)
+            elif place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            self._at = frame.at
+            if self._present(frame.event) and place >= index:
+                self._steps = False
+        self.index, self._steps = len(self.frames), False
         self._show_state()
+
+    async def _stream(self, frame: Frame) -> None:
+        """Wait until the time of a frame, while its text streams in."""
+        seconds = max(0.0, frame.at - self._at)
+        pieces = list(list_pieces(frame)) if seconds else []
+        await self._wait(seconds / (len(pieces) + 1))
+        for piece in pieces:
+            if not self._steps:
+                self._present(piece)
+                await self._wait(seconds / (len(pieces) + 1))
+
+    async def _wait(self, seconds: float) -> None:
+        while not self._steps and (seconds > 0 or self.is_paused):
+            began, speed, paused = time.monotonic(), self.speed, self.is_paused
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), None if paused else seconds / speed)
+            self._changed.clear()
+            if not paused:
+                seconds -= (time.monotonic() - began) * speed
+
+    def _present(self, event: ev.Event) -> bool:
+        """Show an event; returns whether the transcript changes."""
+        operations = self._presenter.show(event, self._now)
+        if isinstance(event, ev.MessageAppended) and event.message.origin in (Origin.PROMPT, Origin.TOOL_RESULTS):
+            operations += self._presenter.show(ev.RequestStarted(model="", turn=1, purpose="turn"), self._now)
+        self.transcript.apply(operations)
+        self._activity.show(replace(self._presenter.activity, can_stop=False))
+        return bool(operations)
 
     def _show_state(self) -> None:
         total = self.frames[-1].at if self.frames else 0.0
@@ -236,53 +198,16 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         self._show_state()
 
     def action_prompts(self) -> None:
-        number = self.frames[max(0, self.index - 1)].prompt if self.frames else 0
-
-        def follow(screen: StepScreen) -> None:
-            screen.go_to(str(number))
-
-        def chosen(choice: StepChoice | None) -> None:
+        def follow(choice: StepChoice | None) -> None:
             if choice is not None:
-                self.run_worker(self.go_to(choice.step.value), exclusive=True, group="jump")
+                self.go_to(choice.step.value + 1)
 
-        tab = StepTab("Prompt", _describe)
-        actions = [StepAction("enter", "play from here")]
-        steps = StepList(
-            "Prompts of this session",
-            lambda: list_prompts(self.frames),
-            [tab],
-            actions,
-            str(number or ""),
-            opened=follow,
-        )
-        self.push_screen(Scrubber(steps), chosen)
-
-    def action_search(self) -> None:
-        self._search.add_class("-open")
-        self._search.can_focus = True
-        self._search.focus()
-
-    @on(Input.Submitted)
-    def _searched(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._words = event.value
-        self._close_search()
-        self.action_next_match()
-
-    def action_next_match(self) -> None:
-        if not self._words:
-            return
-        found = find_frame(self.frames, self._words, self.index - 1)
-        if found is None:
-            self._activity.hint(f"No match for {plain_line(self._words, 60)}", 2.0)
-            return
-        self.is_paused = True
-        self.run_worker(self.go_to(found + 1), exclusive=True, group="jump")
-
-    def _close_search(self) -> None:
-        self._search.remove_class("-open")
-        self._search.can_focus = False
-        self.screen.set_focus(None)
+        tab = StepTab("Text", lambda step: [StepText(step.label)])
+        play = StepAction("enter", "play from here")
+        shown = (place for place in range(self.index - 1, -1, -1) if self.frames[place].is_prompt)
+        start = str(next(shown, ""))
+        steps = StepList("Prompts of this session", lambda: list_steps(self.frames), [tab], [play], start)
+        self.push_screen(Scrubber(steps), follow)
 
     def action_details(self) -> None:
         self.transcript.toggle_details()
@@ -294,14 +219,4 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         self.transcript.scroll_rows(rows)
 
     def action_leave(self) -> None:
-        if self._search.has_class("-open"):
-            self._close_search()
-        else:
-            self.exit(0)
-
-    def action_quit_now(self) -> None:
         self.exit(0)
-
-
-def _describe(step: Step) -> list[StepText]:
-    return [StepText(step.label)]

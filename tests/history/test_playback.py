@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, TextBlock
-from agentcli.history.replay.playback import MAX_PAUSE, find_frame, list_pieces, list_prompts, read_frames
+from agentcli.history.replay.playback import MAX_PAUSE, list_pieces, list_steps, read_frames
 from agentcli.history.replay.verify import read_session
 from agentcli.session.load import load_session
 from tests.support.record_sessions import FOLDER, SCENARIOS
@@ -46,16 +46,15 @@ def test_the_pieces_of_a_text_are_the_text() -> None:
     assert list(list_pieces(frames[0])) == []
 
 
-def test_prompts_and_words_are_found() -> None:
+def test_prompts_have_their_answers_and_calls_below_them() -> None:
     frames = read_frames(records_of("parallel_tools") + records_of("todo_and_modes"))
-    steps = list_prompts(frames)
-    assert [(step.label, step.detail) for step in steps][:2] == [
+    steps = list_steps(frames)
+    prompts = [step for step in steps if not step.parent]
+    assert [(step.label, step.detail) for step in prompts][:2] == [
         ("Compare @a.txt and b.txt", "4 calls"),
         ("Plan", "1 call"),
     ]
-    assert [frames[step.value].prompt for step in steps] == [1, 2, 3, 4, 5]
-    first = find_frame(frames, "BOTH say", -1)
-    assert first is not None
-    assert frames[first].prompt == 1
-    assert find_frame(frames, "both say", first) == first
-    assert find_frame(frames, "nowhere", 0) is None
+    assert [frames[step.value].prompt for step in prompts] == [1, 2, 3, 4, 5]
+    [found] = [step for step in steps if "Both say hello" in step.label]
+    assert (found.parent, frames[found.value].prompt) == (prompts[0].id, 1)
+    assert any(step.parent and "three" in step.label for step in steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ MAX_PAUSE = 3.0
 PIECE = 12
 """Characters of a streamed text that are shown at once."""
 MAX_PIECES = 400
+MAX_LABEL = 1_000
+"""Characters of an answer that can be searched."""
 
 
 @frozen
@@ -77,33 +80,26 @@ def list_pieces(frame: Frame) -> Iterator[ev.Event]:
         yield made(message_id=event.message_id, index=event.index, text=text[start : start + size])
 
 
-def list_prompts(frames: Sequence[Frame]) -> list[Step]:
-    """A step for each prompt; its value is the index of its frame."""
-    steps, calls = list[Step](), 0
-    starts = [index for index, frame in enumerate(frames) if frame.is_prompt]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(frames)], strict=False), 1):
-        calls = sum(isinstance(frame.event, ev.ToolStarted) for frame in frames[start:end])
-        event = frames[start].event
-        assert isinstance(event, ev.MessageAppended)
-        steps.append(Step(str(number), event.message.typed, counted(calls, "call"), value=start))
+def list_steps(frames: Sequence[Frame]) -> list[Step]:
+    """A step for each prompt, with the answers and calls folded below it; its value is the index of its frame."""
+    calls = Counter(frame.prompt for frame in frames if isinstance(frame.event, ev.ToolStarted))
+    steps, parent = list[Step](), ""
+    for index, frame in enumerate(frames):
+        if frame.is_prompt:
+            parent = str(index)
+            text, detail = _text_of(frame.event), counted(calls[frame.prompt], "call")
+            steps.append(Step(parent, text, detail, value=index))
+        elif parent and (text := _text_of(frame.event).strip()):
+            steps.append(Step(str(index), text[:MAX_LABEL], parent=parent, value=index))
     return steps
-
-
-def find_frame(frames: Sequence[Frame], words: str, start: int) -> int | None:
-    """Index of the next frame with these words after `start`, also from the beginning on; None: there is none."""
-    wanted = words.casefold()
-    order = (*range(start + 1, len(frames)), *range(start + 1))
-    return next((index for index in order if wanted in _text_of(frames[index].event).casefold()), None)
 
 
 def _text_of(event: ev.Event) -> str:
     match event:
-        case ev.MessageAppended():
-            return event.message.text
+        case ev.MessageAppended(message=message) if message.origin in (Origin.PROMPT, Origin.QUEUED):
+            return message.typed
         case ev.BlockFinished(block=TextBlock(text=text)):
             return text
         case ev.ToolStarted():
             return event.title
-        case ev.ToolFinished():
-            return event.result.text
     return ""
