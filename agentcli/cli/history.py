@@ -138,7 +138,7 @@ class _Bisection:
             copies = await prepare_copies(self.states, folders, context, context.cwd, private)
             self._describe_place(copies)
             search = Search(len(self.states.changes))
-            with AbortController() as controller, _stops(controller, received):
+            with AbortController() as controller, stop_keys(controller, received):
                 runs = await bisect(
                     search,
                     lambda state: copies.run(state, self.command, self.timeout, controller.signal),
@@ -303,7 +303,7 @@ def _echo_diff(diff: str) -> None:
 
 
 @contextlib.contextmanager
-def _stops(controller: AbortController, received: list[int]) -> Iterator[None]:
+def stop_keys(controller: AbortController, received: list[int]) -> Iterator[None]:
     """Abort on Esc and on signals, whose numbers are added to `received`."""
 
     def stop(number: int) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import signal as signals
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentcli.cli.history import stop_keys
 from agentcli.cli.output import echo, echo_json
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import find_session
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import AbortController, Aborted, in_thread
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.format import counted
@@ -35,7 +37,7 @@ def replay(
     ],
     verify: Annotated[bool, typer.Option("--verify", help="Compare every event and request.")] = False,
     instructions: Annotated[
-        list[str] | None, typer.Option("--with", metavar="NAME=FILE", help="Use FILE as instruction file NAME.")
+        str | None, typer.Option("--with", metavar="NAME=FILE", help="Use FILE as instruction file NAME.")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Use another model.")] = None,
     effort: Annotated[str | None, typer.Option("--effort", metavar="LEVEL", help="Use another effort.")] = None,
@@ -56,20 +58,20 @@ def replay(
     """
     settings = {"model": model, "effort": effort, "appendSystemPrompt": appended}
     chosen = {name: value for name, value in settings.items() if value is not None}
-    if verify and (chosen or instructions):
+    if verify and (chosen or instructions is not None):
         raise UsageError("--verify uses what was recorded. Leave out the changes, or leave out --verify.")
     from agentcli.history.replay.verify import read_session
 
     with session_file(session) as path:
         records = read_session(path)
         if verify:
-            return asyncio.run(_verify(path, records, as_json))
-    if not chosen and not instructions:
+            return asyncio.run(_run(_verify(path, records, as_json)))
+    if not chosen and instructions is None:
         from agentcli.cli.front_ends import play_session
         from agentcli.history.replay.playback import read_frames
 
         return play_session(read_frames(records), speed)
-    return asyncio.run(_compare(records, _read_changes(records, chosen, instructions or []), as_json))
+    return asyncio.run(_run(_compare(records, _read_changes(records, chosen, instructions), as_json)))
 
 
 @contextmanager
@@ -99,11 +101,23 @@ def _read_bundle(path: Path) -> bytes:
         raise AgentError(f"The bundle {plain_line(str(path))} cannot be read: {reason}.") from error
 
 
+async def _run(work: Coroutine[Any, Any, int]) -> int:
+    """Run until Esc or a signal stops it; returns the exit code."""
+    received: list[int] = []
+    try:
+        with AbortController() as controller, stop_keys(controller, received):
+            return await controller.signal.run(work)
+    except Aborted:
+        echo("\nStopped.", err=True)
+        return 128 + (received or [signals.SIGINT])[0]
+
+
 def _progress() -> Callable[[int, int], None]:
     """Shows how far the replay is, on a terminal."""
     if not sys.stderr.isatty():
         return lambda _done, _of: None
-    return lambda done, of: echo(f"\rReplaying: line {done:,} of {of:,} ", err=True, end="")
+    keys = " Esc stops." if sys.stdin.isatty() else ""
+    return lambda done, of: echo(f"\rLine {done:,} of {of:,}.{keys} ", err=True, end="")
 
 
 async def _verify(path: Path, records: Sequence[Json], as_json: bool) -> int:
@@ -133,25 +147,22 @@ def _part_records(parts: Sequence[tuple[str, str]]) -> list[Json]:
     return [{"part": name, "diff": text} for name, text in parts]
 
 
-def _read_changes(records: Sequence[Json], settings: Json, named: Sequence[str]) -> ReplayChanges:
+def _read_changes(records: Sequence[Json], settings: Json, named: str | None) -> ReplayChanges:
     from agentcli.history.replay.compare import list_instructions, replace_instructions
     from agentcli.history.replay.process import ReplayChanges
     from agentcli.memory.instruction_text import read_instructions
 
-    changes = ReplayChanges(settings=settings)
-    if len(named) > 1:
-        raise UsageError("Give one file with --with.")
-    for one in named:
-        name, _sign, file = one.partition("=")
-        read = read_instructions(str(Path(file).expanduser().resolve()))
-        if not file or not read.digest:
-            raise UsageError(f"--with {plain_line(one)}: use NAME=FILE with a text file that can be read.")
-        known = list_instructions(records)
-        if not any(f"/{path}".endswith(f"/{name}") for path in known):
-            files = ", ".join(known) or "none"
-            raise UsageError(f"The session had no instruction file {plain_line(name)}. It had: {files}.")
-        changes = ReplayChanges(replace_instructions(name, read.text), settings)
-    return changes
+    if named is None:
+        return ReplayChanges(settings=settings)
+    name, _sign, file = named.partition("=")
+    read = read_instructions(str(Path(file).expanduser().resolve()))
+    if not file or not read.digest:
+        raise UsageError(f"--with {plain_line(named)}: use NAME=FILE with a text file that can be read.")
+    known = list_instructions(records)
+    if not any(f"/{path}".endswith(f"/{name}") for path in known):
+        files = ", ".join(known) or "none"
+        raise UsageError(f"The session had no instruction file {plain_line(name)}. It had: {files}.")
+    return ReplayChanges(replace_instructions(name, read.text), settings)
 
 
 async def _compare(records: Sequence[Json], changes: ReplayChanges, as_json: bool) -> int:

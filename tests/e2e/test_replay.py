@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Program
+from tests.support.record_sessions import FOLDER
 from tests.support.scripts import call, fails, reply, think
 from tests.support.server import LoopbackServer
 from tests.support.terminal import TerminalProgram
@@ -84,6 +85,19 @@ async def test_other_instructions_are_tried_on_a_session(program: Program) -> No
     assert (same.code, same.out) == (0, "No request differs: 5 requests compared.\n")
     wrong = await program.run("replay", "Shout", "--with", "CLAUDE.md=new.md")
     assert (wrong.code, "no instruction file CLAUDE.md" in wrong.err) == (2, True)
+
+
+async def test_escape_stops_a_verification(program: Program) -> None:
+    lines = (FOLDER / "stop_hook.jsonl").read_text().splitlines(keepends=True)
+    (program.work / "slow.jsonl").write_text("".join(line for line in lines if '"kind":"stop-hook"' not in line))
+    arguments = ("replay", "slow.jsonl", "--verify")
+    async with TerminalProgram(program.work.parent, *arguments, url="http://127.0.0.1:9") as app:
+        # It waits for some seconds for the answer of the hook.
+        await app.wait_for("Esc stops.")
+        await app.press("escape")
+        await app.wait_for("Stopped.")
+        assert await app.end() == 130
+        assert "Events:" not in app.text
 
 
 async def test_a_session_plays_in_the_app_and_the_terminal_is_as_before(program: Program) -> None:
