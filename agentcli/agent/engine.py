@@ -263,9 +263,12 @@ class Engine:
         controller = self.session.controller
         if controller is None:
             return
+        if reason not in (AbortReason.USER_CANCEL, AbortReason.INTERRUPT):
+            self.session.abort(reason)
+            return
         first = not controller.signal.aborted
         controller.abort(reason)
-        if first and reason in (AbortReason.USER_CANCEL, AbortReason.INTERRUPT):
+        if first:
             self._store.record(ev.SubmissionInterrupted(steering=reason is AbortReason.INTERRUPT))
 
     def set_model(self, model: str) -> None:

@@ -356,6 +356,8 @@ class Session:
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
         """Stop the running submission; does nothing if none runs."""
         if self.controller is not None:
+            if reason is not AbortReason.BUDGET and not self.controller.signal.aborted:
+                self.store.note_input("abort", {"reason": reason.value})
             self.controller.abort(reason)
 
     def add_notices(self, notices: Iterable[ev.NoticeRaised]) -> None:

@@ -152,7 +152,8 @@ class Store:
     def note_input(self, kind: str, fields: Json) -> None:
         """Store what the loop got from outside and no other record has, for replays: the end of a request without a
         message (`finished`, `broken`, `failed`), what hooks answered (`stop-hook`, `prompt-hook`, `call-stop`), an
-        `answer` that belongs to no call, a `budget` that the user sets, and the `settings`."""
+        `answer` that belongs to no call, an `abort` that is not the user's Esc, a `budget` that the user sets, and the
+        `settings`."""
 
     def mark_cut_off(self) -> None:
         """Offer this session at the next start: a signal ends the program in the middle of a submission."""

@@ -140,6 +140,27 @@ async def test_a_process_that_cannot_be_verified_does_not_keep_others_from_it() 
     assert sum(found.counts.apart.values()) > 0
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"type": "input", "kind": "settings", "settings": {}}, "recorded after the settings were changed"),
+        ({"type": "input", "kind": "budget", "dollars": 5}, "recorded after the budget was changed"),
+        ({"type": "gap", "lost": 2}, "recorded after lines of the session were lost"),
+        ({"type": "rewind", "added": "begin"}, "added as a whole by /what-if or /tree, or recorded after that"),
+        ({"type": "shown", "event": {"event": "CompactionFailed"}}, "recorded after a compaction failed"),
+    ],
+)
+async def test_what_a_process_recorded_after_a_change_is_counted_apart(line: Json, reason: str) -> None:
+    records = records_of("plain_answers")
+    second = [index for index, one in enumerate(records) if one.get("origin") == "prompt"][1]
+    whole = await verify(records)
+    found = await verify([*records[:second], line, *records[second:]])
+    assert found.exit_code == 0
+    assert (found.requests, whole.requests) == (1, 2)
+    assert found.counts.apart.keys() == {reason}
+    assert any(text.startswith("Not verified: ") and text.endswith(f" {reason}") for text in describe(found))
+
+
 async def test_a_line_that_is_missing_is_reported_instead_of_waited_for() -> None:
     records = records_of("stop_hook")
     gone = next(index for index, one in enumerate(records) if one.get("kind") == "stop-hook")

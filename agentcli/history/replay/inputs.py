@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +20,7 @@ from agentcli.context.steps import ContextState, StepPlan
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.aio import AbortSignal
-from agentcli.core.frozen import frozen, replace, slotted
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import (
     ATTACHMENT,
     RESULT_DATA,
@@ -34,7 +32,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     message_from_dict,
 )
-from agentcli.history.replay.tape import Tape, block_of, event_of, input_of, is_copy, origin_of
+from agentcli.history.replay.tape import Tape, block_of, event_of, input_of, is_abort, is_copy, origin_of
 from agentcli.session.base import restore_call_end, restore_event
 from agentcli.session.journal import SessionJournal
 from agentcli.tools.base import Output, ToolContext
@@ -74,22 +72,15 @@ class TapeJournal(SessionJournal):
 # -------------------------------------------------------------------------------------------------------------- calls
 
 
-@slotted
-class _RunningCall:
-    lines: deque[tuple[int, Json]] = field(default_factory=deque)
-    """Lines to play, with their indices."""
-    more: asyncio.Event = field(default_factory=asyncio.Event)
-    given: int = -1
-    """Index of the line that was given last."""
-
-
 @frozen(kw_only=True)
 class RecordedCalls(ToolRunner):
     """Ends each call with its recorded result. No tool runs."""
 
     tape: Tape
-    running: dict[str, _RunningCall] = field(default_factory=dict)
-    """The calls that wait for their next line, by id."""
+    running: dict[str, asyncio.Queue[tuple[int, Json]]] = field(default_factory=dict)
+    """The lines to play of each call, by its id, with their indices."""
+    stops: dict[str, Json] = field(default_factory=dict)
+    """The line of each call after which a hook or the user stopped the work."""
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """A call that may change something has a line for its beginning."""
@@ -101,13 +92,10 @@ class RecordedCalls(ToolRunner):
         return True
 
     def give(self, call_id: str, index: int, record: Json) -> bool:
-        """Give a call its next line, once; false if it does not run."""
-        running = self.running.get(call_id)
-        if running is None or running.given == index:
+        """Give a call its next line; false if it does not run."""
+        if (lines := self.running.get(call_id)) is None:
             return False
-        running.given = index
-        running.lines.append((index, record))
-        running.more.set()
+        lines.put_nowait((index, record))
         return True
 
     async def run(
@@ -118,37 +106,20 @@ class RecordedCalls(ToolRunner):
         emit: EmitEvent,
         on_start: Callable[[], None],
     ) -> CallResult:
-        running = self.running[call.id] = _RunningCall()
+        lines = self.running[call.id] = asyncio.Queue()
         self.tape.changed.set()
         try:
             while True:
-                await running.more.wait()
-                running.more.clear()
-                while running.lines:
-                    index, record = running.lines.popleft()
-                    if (result := await self._play(call, index, record, emit, on_start)) is not None:
-                        return result
-        finally:
-            if self.running.get(call.id) is running:
-                del self.running[call.id]
-
-    async def _play(
-        self, call: ToolUseBlock, index: int, record: Json, emit: EmitEvent, on_start: Callable[[], None]
-    ) -> CallResult | None:
-        store = self.session.store
-        match record["type"]:
-            case "call":
-                store.note_call(call.id, record["state"], record.get("behavior", ""))
-            case "input":
-                store.note_input("call-stop", {name: record[name] for name in ("call", "stop", "by")})
-            case "shown":
+                index, record = await lines.get()
+                if record["type"] != "shown":
+                    return await self._end(call, index, record, emit)
                 event = restore_event(record["event"], {call.id: call})
                 assert event is not None
                 on_start()
                 await emit(event)
-            case _:
-                return await self._end(call, index, record, emit)
-        return None
+        finally:
+            if self.running.get(call.id) is lines:
+                del self.running[call.id]
 
     async def _end(self, call: ToolUseBlock, index: int, record: Json, emit: EmitEvent) -> CallResult:
         block = cast(ToolResultBlock, block_of(record))
@@ -161,17 +132,11 @@ class RecordedCalls(ToolRunner):
     def _result(self, call: ToolUseBlock, index: int, event: ev.ToolFinished) -> CallResult:
         """The result, with what the lines after the batch say of it. What belongs to the batch goes with its last
         call."""
-        block, stop = event.result, {}
+        block, stop = event.result, self.stops.pop(call.id, {})
         said: tuple[UserWords, ...] = ()
         texts: tuple[str, ...] = ()
         data: Json = {}
         folder: Path | None = None
-        for place in range(index - 1, -1, -1):
-            record = self.tape.records[place]
-            if record["type"] in ("assistant", "results-end"):
-                break
-            if input_of(record, "call-stop") and record["call"] == call.id:
-                stop = record
         is_last, is_over = False, False
         for _index, record in self.tape.ahead(index + 1):
             if record["type"] == "results-end" and not is_copy(record):
@@ -259,18 +224,10 @@ class RecordedMentions:
     async def attach(
         self, text: str, context: ToolContext, emit: EmitEvent, signal: AbortSignal, *, may_ask: bool = True
     ) -> Sequence[Message]:
-        # An abort while the user was asked about an attachment keeps the others.
-        while self._is_stopped():  # noqa: ASYNC110 -- a few turns of the event loop
-            await asyncio.sleep(0)
         messages = take_run(self._tape, self._new_id)
         for message in messages:
             await emit(ev.MessageAppended(message=message))
         return messages
-
-    def _is_stopped(self) -> bool:
-        lines = [record for _index, record in islice(self._tape.ahead(), 2)]
-        is_next = len(lines) == 2 and origin_of(lines[1]) == Origin.ATTACHMENT
-        return is_next and bool(event_of(lines[0], "SubmissionInterrupted"))
 
 
 def find_restored(tape: Tape) -> Restored:
@@ -295,7 +252,7 @@ class RecordedHooks(Hooks):
         return False
 
     async def before_prompt(self, text: str) -> HookVerdict:
-        if event_of(self._tape.peek(), "SubmissionInterrupted"):
+        if is_abort(self._tape.peek()):
             # The user stopped it before the prompt was in the log.
             self._tape.changed.set()
             await asyncio.Event().wait()
@@ -311,10 +268,6 @@ class RecordedHooks(Hooks):
         record = self._tape.peek()
         is_next = source == "compact" and origin_of(record) == Origin.HOOK
         return (message_from_dict(record["message"]).text,) if is_next else ()
-
-    async def before_compact(self, trigger: str, focus: str) -> str | None:
-        text = str(event_of(self._tape.peek(), "CompactionFailed").get("text", ""))
-        return None if text.startswith("A hook blocked") else focus
 
 
 class RecordedCollapser(Collapser):

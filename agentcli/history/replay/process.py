@@ -9,18 +9,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agentcli.agent.attachments.mentions import Mentions
 from agentcli.agent.attachments.state_notes import PlanModeNotice, TaskListReminder
 from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.context.compaction_restore import Restored
 from agentcli.agent.conversation_log import Delivery
-from agentcli.agent.costs.cache_watch import CacheWatch, Front, front_from
+from agentcli.agent.costs.cache_watch import CacheWatch, front_from
 from agentcli.agent.costs.costs import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.loop.wording import CLOSED
 from agentcli.agent.ports import QueuedPrompt
 from agentcli.agent.profile import ModelSettings, Profile
 from agentcli.agent.session import Resumed, Session
@@ -38,7 +37,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import AbortReason, AbortSignal, cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import RandomIds
-from agentcli.core.messages import EXPANDED, SAID, Json, Message, Origin, message_from_dict
+from agentcli.core.messages import SAID, Json, Message, Origin, message_from_dict
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.history.replay.inputs import (
     RecordedAttachments,
@@ -55,12 +54,12 @@ from agentcli.history.replay.tape import (
     Tape,
     event_of,
     input_of,
+    is_abort,
     is_copy,
     is_of_loop,
     is_prompt,
     is_settings,
     origin_of,
-    usage_of,
 )
 from agentcli.memory.notes import MECHANICS
 from agentcli.permissions.policy import Policy
@@ -73,8 +72,9 @@ from agentcli.tools.registry import Registry, builtin_tools
 STALLED_SECONDS = 5.0
 """Time without progress after which the loop counts as waiting for something that was not recorded."""
 _SAVED = re.compile(r'(/[^\s"\\]*/tool-results)/')
+_MEMORY = re.compile(r"^Memory folder: ", re.MULTILINE)
+"""In the system context of a session that keeps notes."""
 _OF_COMMANDS = "of commands, which are not replayed"
-_ABORTED = ("aborted_streaming", "aborted_tools")
 
 
 @frozen
@@ -107,14 +107,10 @@ class _UnknownTool(BuiltinTool):
     input_schema = object_schema([], {})
     subject = ""
 
-    def __init__(self, name: str, schema: Json | None = None) -> None:
-        self.name = name
-        self.definition = schema or {}
-        self.input_schema = self.definition.get("input_schema", self.input_schema)
+    description = "[not known]"
 
-    @property
-    def description(self) -> str:
-        return str(self.definition.get("description", "[not known]"))
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         raise NotImplementedError("no tool runs in a replay")
@@ -127,7 +123,7 @@ class ProcessBuilder:
     """Builds the session of the process that begins at the tape's cursor."""
 
     def __init__(self, tape: Tape, loaded: LoadedSession, mode: ev.ModeChanged | None, changes: ReplayChanges) -> None:
-        """`loaded`: the session so far; without messages for a new one."""
+        """`loaded`: the session so far, with the contexts of this process; without messages for a new one."""
         self._tape = tape
         self._loaded = loaded
         self._mode = mode
@@ -137,39 +133,26 @@ class ProcessBuilder:
         recorded = next((one for one in self._records if is_settings(one)), {})
         self.settings: Json = {**recorded.get("settings", {}), **(changes.settings or {})}
         self.interactive = bool(recorded.get("interactive"))
-        self.schema: Json | None = recorded.get("json_schema")
-        self._env = self._environment(recorded, self.settings)
-
-    def _environment(self, recorded: Json, settings: Mapping[str, Any]) -> Environment:
-        """An environment with nothing but these settings."""
+        self._wants_structured = bool(recorded.get("json_schema"))
+        # An environment with nothing but these settings.
         options = Options(
             cwd=Path("/"),
             environ={},
             interactive=self.interactive,
-            settings=json.dumps(_nested(settings)),
+            settings=json.dumps(_nested(self.settings)),
             setting_sources=(),
             token_budget=recorded.get("token_budget"),
             task_budget=recorded.get("task_budget"),
             raw_events=bool(recorded.get("raw_events")),
         )
-        return Environment(options)
-
-    def change_settings(self, session: Session, recorded: Json) -> None:
-        """Use what applies at once of settings that were changed during the session."""
-        env = self._environment(recorded, recorded.get("settings", {}))
-        settings, turns = session.settings, env.settings.integer("maxTurns")
-        settings.tuning = replace(ModelBuilder(env).tuning(), tool_summaries=False)
-        settings.bounds = replace(settings.bounds, max_turns=turns)
+        self._env = Environment(options)
 
     def build(self) -> RecordedSession:
         tape, loaded, env, ids, fronts = self._tape, self._loaded, self._env, RandomIds(), self._fronts
         models = ModelBuilder(env)
         last = front_from(loaded.choice) or front_from(loaded.front, loaded.front_version)
-        profile = models.profile(last.model if last is not None else "", last)
-        if last is None and (first := fronts.expected()) is not None:
-            # What the user chose before the first prompt has no line of its own.
-            profile = self._as_sent(profile, first)
-        profile = replace(profile, system=self._system(fronts))
+        profile = self.choose_model(models.profile(last.model if last is not None else "", last))
+        profile = replace(profile, system=self._system())
         cwd = Path(str(self._records[0].get("cwd") or "/"))
         view = view_of(loaded)
         collapser = RecordedCollapser(tape, view)
@@ -199,7 +182,7 @@ class ProcessBuilder:
             watch=CacheWatch(fronts),
             pins=set(loaded.pinned),
             pipeline=self._pipeline(collapser),
-            wants_structured=self.schema is not None,
+            wants_structured=self._wants_structured,
             resumed=Resumed(
                 log=tuple(loaded.messages),
                 mode=("default", "") if self._mode is None else (self._mode.mode, self._mode.returns_to),
@@ -213,64 +196,34 @@ class ProcessBuilder:
         session.runner = RecordedCalls(session, tape=tape)
         # Their lines are inputs.
         session.settings.tuning = replace(session.settings.tuning, tool_summaries=False)
-        self._set_context(session)
+        for boundary, (text, _sources) in loaded.user_contexts.items():
+            view.set_user_context(self.changes.user_context(text), boundary)
         # Otherwise the first events of a resumed session would wait for its first message.
         store.note_seen({})
         return session
 
     def choose_model(self, profile: Profile) -> Profile:
-        """The profile for the prompt of a command, which may name a model."""
-        sent = self._fronts.expected()
-        is_other = sent is not None and sent.model not in (profile.model, *profile.fallback_models)
-        return replace(profile, model=sent.model) if sent is not None and is_other else profile
+        """The profile with the model, effort and thinking of the next request: a choice before the first prompt, and
+        one of a command, have no line of their own."""
+        sent, fixed = self._fronts.expected(), self.changes.settings or {}
+        if sent is None:
+            return profile
+        chosen: Json = {"effort": sent.effort, "thinking": sent.thinking, "fast": sent.fast}
+        if sent.model not in profile.fallback_models:
+            chosen["model"] = sent.model
+        return replace(profile, **{name: value for name, value in chosen.items() if name not in fixed})
 
-    def _as_sent(self, profile: Profile, first: Front) -> Profile:
-        chosen: Json = {"effort": first.effort, "thinking": first.thinking, "fast": first.fast}
-        prompt = next((one for one in self._records if is_prompt(one)), {})
-        has_own_model = "model" in self.settings and EXPANDED in prompt.get("message", {}).get("meta", {})
-        if first.model not in profile.fallback_models and not has_own_model:
-            chosen["model"] = first.model
-        return replace(profile, **{name: chosen[name] for name in chosen if name not in (self.changes.settings or {})})
-
-    def _set_context(self, session: RecordedSession) -> None:
-        contexts = dict(self._loaded.user_contexts)
-        for record in self._records:
-            if record.get("type") == "user-context" and record.get("boundary") == "":
-                contexts[""] = (str(record["userContext"]), {})
-            elif usage_of(record, "turn"):
-                break
-        for boundary, (text, _sources) in contexts.items():
-            session.view.set_user_context(self.changes.user_context(text), boundary)
-
-    def _system(self, fronts: RecordedFronts) -> tuple[str, ...]:
-        """The system prompt: with those of the possible notes with which it is the recorded one, if there are such."""
-        context, style = self._loaded.system_context or "", self._loaded.style
-        for record in self._records:
-            if isinstance(record.get("systemContext"), str):
-                context, style = record["systemContext"], record.get("outputStyle")
-            elif usage_of(record, "turn"):
-                break
+    def _system(self) -> tuple[str, ...]:
+        context = self._loaded.system_context or ""
         notes = [] if self.interactive else [NON_INTERACTIVE]
+        if _MEMORY.search(context):
+            notes.append(MECHANICS)
         custom, appended = self.settings.get("systemPrompt"), self.settings.get("appendSystemPrompt")
-        made = [
-            system_parts(custom, appended, context, more, style_from(style)) for more in ([*notes, MECHANICS], notes)
-        ]
-        return max(made, key=fronts.count_same)
+        return system_parts(custom, appended, context, notes, style_from(self._loaded.style))
 
     def _tools(self, fronts: RecordedFronts) -> list[Any]:
         expected = fronts.expected()
-        records = [tool for one in self._records if one.get("type") == "mcp-tools" for tool in one["tools"]]
-        definitions = [tool.get("definition", tool) for tool in (*self._loaded.server_tools, *records)]
-        servers = {str(tool["name"]): tool for tool in definitions}
-        known = {tool.name: tool for tool in builtin_tools()}
-        known |= {name: _UnknownTool(name, tool) for name, tool in servers.items()}
-        if self.schema is not None:
-            from agentcli.tools.structured import StructuredOutput
-
-            known["StructuredOutput"] = StructuredOutput(self.schema)
-        from agentcli.tools.skill import Skill
-
-        known["Skill"] = Skill(cast(Any, None))
+        known: dict[str, Any] = {tool.name: tool for tool in builtin_tools()}
         names = [name for name, _digest in expected.tools] if expected is not None else []
         return [known.get(name) or _UnknownTool(name) for name in names if name != "advisor"]
 
@@ -313,11 +266,6 @@ class Process:
         self._calls: RecordedCalls = session.runner  # type: ignore[assignment]
         self._given = -1
         """The line whose input was given last."""
-        self._end = 0
-        """Index of the end of the running submission; the tape's end if it has none."""
-        self._reason = AbortReason.USER_CANCEL
-        self._is_stopped_elsewhere = False
-        """Whether the submission was stopped without a record of its own."""
         self.tape.apply, self.tape.advanced = self._apply, self._offer_prompt
 
     async def run(self, progress: Callable[[int, int], None]) -> None:
@@ -337,7 +285,7 @@ class Process:
         """The submission that begins at the cursor; None if none does."""
         record = self.tape.records[self.tape.cursor]
         event = event_of(record)
-        if event_of(record, "SubmissionInterrupted"):
+        if is_abort(record):
             record = next((one for _index, one in self.tape.ahead(self.tape.cursor + 1)), record)
         if is_prompt(record):
             message = message_from_dict(record["message"])
@@ -345,8 +293,7 @@ class Process:
             self.tape.prompt_text = message.typed
             return SubmissionWork(prompt=replace(message, id=self.session.ids.new()), mentions="")
         if event_of(record, "CompactionStarted") and event.get("trigger") == "manual":
-            failed = next((found for _i, one in self.tape.ahead() if (found := event_of(one, "CompactionFailed"))), {})
-            return SubmissionWork(compaction=CompactArguments(review=bool(failed.get("cancelled"))))
+            return SubmissionWork(compaction=CompactArguments())
         if input_of(record, "prompt-hook"):
             return SubmissionWork(prompt=Message("user", (), self.session.ids.new(), Origin.PROMPT), mentions="")
         if origin_of(record) == Origin.ATTACHMENT and record["message"].get("meta", {}).get("note") == _WOKEN:
@@ -357,10 +304,8 @@ class Process:
 
     async def _submit(self, work: SubmissionWork) -> None:
         tape, settings = self.tape, self.session.settings
-        self._find_end()
-        before = settings.profile
-        if work.prompt is not None and EXPANDED in work.prompt.meta:
-            settings.profile = self._builder.choose_model(before)
+        if work.prompt is not None:
+            settings.profile = self._builder.choose_model(settings.profile)
         events = Submission(self.session, work).run()
         consumer = start_task(self._consume(events))
         try:
@@ -370,24 +315,10 @@ class Process:
                 self._give_input()
                 if tape.cursor == at and not await self._wait(consumer):
                     tape.differ(self._describe_stall(), tape.records[tape.cursor])
-            if consumer.done() and tape.cursor <= self._end < tape.end and tape.difference is None:
+            if consumer.done() and tape.last_type != "submission-end" and not tape.at_end:
                 tape.differ("the replay ended this prompt here, and the recording did not", tape.records[tape.cursor])
         finally:
             await cancel_and_wait([consumer])
-        if settings.profile.model != before.model and EXPANDED in (work.prompt.meta if work.prompt is not None else ()):
-            settings.profile = replace(settings.profile, model=before.model)
-
-    def _find_end(self) -> None:
-        tape, stopped, closed = self.tape, False, False
-        for index, record in tape.ahead():
-            stopped = stopped or bool(event_of(record, "SubmissionInterrupted"))
-            closed = closed or (origin_of(record) == Origin.INTERRUPTION and CLOSED in str(record["message"]))
-            if record["type"] == "submission-end":
-                self._end = index
-                self._is_stopped_elsewhere = event_of(record).get("terminal") in _ABORTED and not stopped
-                self._reason = AbortReason.SHUTDOWN if closed else AbortReason.USER_CANCEL
-                return
-        self._end, self._is_stopped_elsewhere = tape.end, False
 
     async def _wait(self, consumer: asyncio.Task[None]) -> bool:
         """Wait until something happens; false if nothing does."""
@@ -406,8 +337,6 @@ class Process:
             async for event in stream:
                 if isinstance(event, ev.PermissionRequested) and not event.tool_use_id:
                     self._answer(event)
-                elif isinstance(event, ev.CompactionProposed):
-                    self.engine.answer(event.request_id, Answer("deny"))
 
     def _answer(self, question: ev.PermissionRequested) -> None:
         record = next((one for _index, one in self.tape.ahead() if input_of(one, "answer")), None)
@@ -424,43 +353,28 @@ class Process:
     # -------------------------------------------------------------------------------------------------------- inputs
 
     def _give_input(self) -> None:
-        """Give the loop what leads to the line at the cursor."""
+        """Give the loop what leads to the line at the cursor, once."""
         tape, index = self.tape, self.tape.cursor
-        record = tape.records[index]
         tape.set_time(index)
-        if self._is_stopped_elsewhere and _is_interrupted(record, tape):
-            self._abort(index, self._reason)
-        kind, event = record["type"], event_of(record)
-        call_id = str(record.get("toolUseId") or record.get("call") or event.get("tool_use_id") or "")
-        if kind == "user" and record.get("origin") == Origin.TOOL_RESULTS:
-            call_id = str(record["message"]["content"][0].get("tool_use_id", ""))
-        if call_id and kind in ("call", "user", "input", "shown"):
-            if self._calls.give(call_id, index, record) and self._denies_all(index, record):
-                self._is_stopped_elsewhere = False
-                asyncio.get_running_loop().call_soon(self.session.abort)
-        elif event_of(record, "SubmissionInterrupted"):
-            self._abort(index, AbortReason.INTERRUPT if event.get("steering") else AbortReason.USER_CANCEL)
-        elif self._given != index and self.model.request is not None:
+        if self._given != index and self._give(index, tape.records[index]):
             self._given = index
-            if kind == "shown" and event["event"] in ("RetryScheduled", "ModelFellBack", "FeatureDropped"):
-                self.model.announce(restore_event(record["event"], {}))
-            else:
-                self.model.give(index, record)
 
-    def _denies_all(self, index: int, record: Json) -> bool:
-        """Whether the user declined a call and thereby stopped the work."""
-        if not self._is_stopped_elsewhere or (record.get("state"), record.get("behavior")) != ("answered", "deny"):
+    def _give(self, index: int, record: Json) -> bool:
+        """False: nothing waits for it yet."""
+        if origin_of(record) == Origin.TOOL_RESULTS:
+            return self._calls.give(str(record["message"]["content"][0].get("tool_use_id", "")), index, record)
+        if record["type"] == "shown" and (call_id := event_of(record).get("tool_use_id")):
+            return self._calls.give(str(call_id), index, record)
+        return self._abort(index, record) if is_abort(record) else self.model.give(index, record)
+
+    def _abort(self, index: int, record: Json) -> bool:
+        if self.session.controller is None or not self.model.give_partial(index):
             return False
-        return not any(one.get("state") == "answered" for _i, one in self.tape.ahead(index + 1) if _i < self._end)
-
-    def _abort(self, index: int, reason: AbortReason) -> None:
-        if self.session.controller is None or self._given == index or not self.model.give_partial(index):
-            return
-        self._given, self._is_stopped_elsewhere = index, False
-        if event_of(self.tape.records[index], "SubmissionInterrupted"):
-            self.engine.abort(reason)
+        if input_of(record, "abort"):
+            self.session.abort(AbortReason(record["reason"]))
         else:
-            self.session.abort(reason)
+            self.engine.abort(AbortReason.INTERRUPT if event_of(record).get("steering") else AbortReason.USER_CANCEL)
+        return True
 
     def _offer_prompt(self) -> None:
         """Queue the prompt that the loop takes in next."""
@@ -483,10 +397,8 @@ class Process:
             session.settings.profile = replace(
                 session.profile, model=front.model, effort=front.effort, thinking=front.thinking, fast=front.fast
             )
-        elif is_settings(record):
-            self._builder.change_settings(session, record)
-        elif input_of(record, "budget"):
-            session.costs.budget.set(record.get("dollars"))
+        elif input_of(record, "call-stop"):
+            self._calls.stops[record["call"]] = record
         delivery = session.delivery or Delivery(session, lambda _event: None)
         event: ev.Event | None = None
         if kind in ("event", "shown"):
@@ -528,17 +440,3 @@ class _RecordedWakes:
 
     def reset(self) -> None:
         self.turns = 0
-
-
-def _is_interrupted(record: Json, tape: Tape) -> bool:
-    """Whether a line shows that the work was being stopped."""
-    if record["type"] == "user" and record.get("origin") == Origin.TOOL_RESULTS:
-        return (record.get("event") or {}).get("outcome") == "interrupted"
-    if record["type"] == "reply-end" and not is_copy(record):
-        return record["message"].get("stop_reason") is None
-    if usage_of(record, "turn"):
-        following = next((one for _index, one in tape.ahead(tape.cursor + 1) if one["type"] != "assistant"), {})
-        ended = following.get("message", {}) if following.get("type") == "reply-end" else None
-        is_partial = ended is not None and ended.get("stop_reason") is None
-        return is_partial or following.get("type") == "tombstone" or origin_of(following) == Origin.INTERRUPTION
-    return origin_of(record) == Origin.INTERRUPTION

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from operator import eq
 
 from agentcli.agent.costs.cache_watch import (
     Fingerprints,
     Front,
     RequestDigests,
-    digest_value,
     front_from,
     list_front_changes,
 )
@@ -20,11 +18,9 @@ from agentcli.core.aio import Aborted, AbortSignal
 from agentcli.core.frozen import replace
 from agentcli.core.messages import SUMMARY, Block, Json, Origin, TextBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.history.replay.tape import Tape, block_of, digest_of, event_of, input_of, is_copy, origin_of, usage_of
+from agentcli.history.replay.tape import Tape, block_of, digest_of, input_of, is_copy, origin_of, usage_of
 from agentcli.providers import base as model
-
-SUMMARY_FAILED = "The conversation could not be compacted: "
-_INCOMPLETE = "The model's summary is incomplete ("
+from agentcli.session.base import restore_event
 
 
 class RecordedFronts(Fingerprints):
@@ -50,11 +46,6 @@ class RecordedFronts(Fingerprints):
             for what, _why in list_front_changes(made, front):
                 self._tape.note_other_front(what)
         return made
-
-    def count_same(self, parts: Sequence[str]) -> int:
-        """How many parts of the next request's system prompt these are."""
-        recorded = self.expected()
-        return sum(map(eq, map(digest_value, parts), recorded.system)) if recorded is not None else 0
 
     def expected(self) -> Front | None:
         """The front of the next request: it is recorded after its usage, if it is another one than before."""
@@ -159,15 +150,21 @@ class RecordedModel:
 
     # ------------------------------------------------------------------------------------------------- what to send
 
-    def give(self, index: int, record: Json) -> None:
-        """Send what leads to this line, if it is part of the open reply."""
-        if self.request is None or self._is_stopped:
-            return
-        if self.request.purpose != "turn":
-            ends = record["type"] == "boundary" or event_of(record, "CompactionFailed")
-            if ends or usage_of(record, self.request.purpose):
-                self._send_summary(record)
-            return
+    def give(self, index: int, record: Json) -> bool:
+        """Send what leads to this line; false if there is no request."""
+        if self.request is None:
+            return False
+        if record["type"] == "shown":
+            self._announce(restore_event(record["event"], {}))
+        elif self.request.purpose != "turn":
+            if used := usage_of(record, self.request.purpose):
+                self._send_summary(used)
+        elif not self._is_stopped:
+            self._give_part(index, record)
+        return True
+
+    def _give_part(self, index: int, record: Json) -> None:
+        """Send what leads to this line of a reply."""
         match record["type"]:
             case "assistant" if not is_copy(record):
                 self._begin(index)
@@ -182,9 +179,7 @@ class RecordedModel:
             case "input" if input_of(record, "broken", "failed"):
                 self._fail(index, record)
 
-    def announce(self, event: ev.Event | None) -> None:
-        if self.request is None:
-            return
+    def _announce(self, event: ev.Event | None) -> None:
         match event:
             case ev.RetryScheduled():
                 failure = model.Failure(model.FailureKind(event.kind), event.text, event.status)
@@ -288,29 +283,17 @@ class RecordedModel:
         used = usage_of(following, "turn")
         return (_reported(used), str(used["model"])) if used else (Usage(), "")
 
-    def _send_summary(self, record: Json) -> None:
-        """End a request for a summary."""
-        assert self.request is not None
-        usage, text, stop = Usage(), "", "end_turn"
-        if used := usage_of(record, self.request.purpose):
-            usage = _reported(used)
-        name = self.request.model if not used else str(used["model"])
+    def _send_summary(self, used: Json) -> None:
+        """End a request for a summary with this usage."""
+        text, stop = "", "end_turn"
         for index, one in self._tape.ahead():
-            if index > self._tape.cursor and usage_of(one, self.request.purpose):
+            if index > self._tape.cursor and usage_of(one, str(used["purpose"])):
                 stop = "max_tokens"
                 break
             if origin_of(one) == Origin.SUMMARY:
                 text = str(one["message"]["meta"].get(SUMMARY, ""))
                 break
-            if failed := event_of(one, "CompactionFailed"):
-                reason = str(failed["text"])
-                if reason.startswith(SUMMARY_FAILED):
-                    failure = model.Failure(model.FailureKind.INTERNAL, reason.removeprefix(SUMMARY_FAILED))
-                    self._send(model.Failed(failure, usage, name))
-                    return
-                stop = reason.removeprefix(_INCOMPLETE).partition(")")[0] if reason.startswith(_INCOMPLETE) else stop
-                text = "" if "gave no summary" in reason else "Not recorded. " * usage.output_tokens
-                break
+        usage, name = _reported(used), str(used["model"])
         self._send(model.Started("", name, usage), model.Delta(0, "text", text), model.Finished(stop, usage))
 
 

@@ -19,19 +19,14 @@ from agentcli.core.messages import COPY_OF, Block, Json, Origin, block_from_dict
 from agentcli.core.text.secret_text import redact_values, without_secrets
 from agentcli.session.base import decode_line
 
-_FILE_TYPES = frozenset(
-    (
-        *("session", "user-context", "system-context", "seen", "custom-title", "branch-name", "resume", "rewind"),
-        *("gap", "mcp-tools", "model-choice", "request-front"),
-    )
-)
-"""Types of lines about the file and the start of processes."""
 _COMPARED_TYPES = frozenset(
     (
-        *("user", "assistant", "reply-end", "results-end", "call", "boundary", "error", "tombstone", "event", "shown"),
+        *("user", "assistant", "reply-end", "results-end", "boundary", "error", "tombstone", "event", "shown"),
         *("submission-end", "input"),
     )
 )
+_NOT_OF_LOOP = ("settings", "call-stop")
+"""Kinds of `input` that are written outside of the loop, as are the permissions of a call."""
 _LOOP_SHOWN = frozenset(
     (
         *("ToolStarted", "PrefixBroken", "CompactionStarted", "CompactionFailed", "LoopSuspected", "RetryScheduled"),
@@ -111,6 +106,8 @@ class Tape:
         self.apply: Callable[[Json], None] = lambda _record: None
         """Applies an input to the replayed session."""
         self.advanced: Callable[[], None] = lambda: None
+        self.last_type = ""
+        """Type of the last line that was compared."""
         self.request_number = 0
         self.prompt_number = 0
         self.prompt_text = ""
@@ -181,6 +178,7 @@ class Tape:
                 shown = f"{_describe_request(was, is_)}\n{shown}"
             self.differ(without_secrets(shown), redact_values(recorded), redact_values(now), path)
             return
+        self.last_type = str(recorded["type"])
         self.counts.events += 1
         self.counts.requests += ends_request(self.records, self.cursor)
         self.advance()
@@ -261,6 +259,11 @@ def is_settings(record: Json) -> bool:
     return bool(input_of(record, "settings"))
 
 
+def is_abort(record: Json) -> bool:
+    """Whether a submission was stopped here."""
+    return bool(event_of(record, "SubmissionInterrupted") or input_of(record, "abort"))
+
+
 def origin_of(record: Json) -> str:
     return str(record.get("origin", "")) if record.get("type") == "user" else ""
 
@@ -292,9 +295,7 @@ def ends_request(records: Sequence[Json], index: int) -> bool:
 def is_of_loop(record: Json) -> bool:
     """Whether the replayed loop writes this line."""
     kind = record.get("type")
-    if kind in _FILE_TYPES or kind not in _COMPARED_TYPES or record.get("isSidechain") is True or is_settings(record):
-        return False
-    if input_of(record, "budget"):
+    if kind not in _COMPARED_TYPES or record.get("isSidechain") is True or input_of(record, *_NOT_OF_LOOP):
         return False
     event = event_of(record)
     name = event.get("event")

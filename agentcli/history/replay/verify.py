@@ -20,13 +20,21 @@ from agentcli.history.replay.tape import (
     input_of,
     is_of_loop,
     is_settings,
+    usage_of,
 )
-from agentcli.providers.base import FailureKind, Request
+from agentcli.providers.base import Request
 from agentcli.session.base import NoHistory
 from agentcli.session.load import LoadedSession, RecordReader, read_records
 
-_AT_START = ("resume", "rewind", "branch-name")
-_OLD_KINDS = frozenset(kind.value for kind in FailureKind)
+_OPENING = frozenset(("resume", "rewind", "branch-name", "user-context", "system-context"))
+_APART = {
+    "added": "added as a whole by /what-if or /tree, or recorded after that",
+    "gap": "recorded after lines of the session were lost",
+    "settings": "recorded after the settings were changed",
+    "budget": "recorded after the budget was changed",
+    "compaction": "recorded after a compaction failed",
+}
+"""Why the rest of a process is not verified."""
 
 
 @frozen
@@ -95,24 +103,23 @@ async def _verify(
     records = tape.records
     reader = RecordReader(LoadedSession(Path("/replay.jsonl"), "replay"), NoHistory())
     mode: ev.ModeChanged | None = None
-    taken, last = 0, None
-    for begin, end in _processes(records):
+    last = None
+    for begin, end, reason in _segments(records):
         if tape.difference is not None:
             break
         tape.open(begin, end)
-        reason = _why_not(records[begin:end])
+        opening: list[int] = []
         if reason:
             if lines := sum(map(is_of_loop, records[begin:end])):
                 tape.counts.set_apart(reason, lines)
         else:
-            while taken < end and (taken < begin or records[taken].get("type") in _AT_START):
-                reader.take(records[taken])
-                taken += 1
+            opening = _list_opening(records, begin, end)
+            for index in opening:
+                reader.take(records[index])
             builder = ProcessBuilder(tape, reader.session, mode, changes)
             last = await _run(Process(builder.build(), builder), progress, check)
-        for record in records[taken:end]:
-            reader.take(record)
-        taken = max(taken, end)
+        for index in sorted({*range(begin, end)} - {*opening}):
+            reader.take(records[index])
         mode = next((one for record in reversed(records[begin:end]) if (one := _mode_of(record))), mode)
     events = sum(map(is_of_loop, records)) - sum(tape.counts.apart.values())
     first = tape.difference
@@ -133,38 +140,52 @@ async def _run(
     return process.model.last
 
 
+def _list_opening(records: Sequence[Json], begin: int, end: int) -> list[int]:
+    """The lines with which a process begins, up to its first request: where it goes on, and its contexts."""
+    asked = next((index for index in range(begin, end) if usage_of(records[index], "turn")), end)
+    return [index for index in range(begin, asked) if records[index].get("type") in _OPENING]
+
+
 def _mode_of(record: Json) -> ev.ModeChanged | None:
     event = event_of(record, "ModeChanged")
     return ev.ModeChanged(mode=event["mode"], returns_to=event.get("returns_to", ""), reason="") if event else None
 
 
-def _processes(records: Sequence[Json]) -> Iterator[tuple[int, int]]:
-    """Begin and end of the lines of each process, and of each branch that was added as a whole."""
-    begins = [0, *(index for index, one in enumerate(records) if index and _begins(one))]
-    yield from zip(begins, [*begins[1:], len(records)], strict=True)
+def _segments(records: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
+    """Begin and end of the lines of each process, and why they cannot be verified; "" if they can. A process of which
+    only the beginning can has two segments."""
+    begins = [0, *(index for index, one in enumerate(records) if index and one.get("type") == "resume")]
+    for begin, end in zip(begins, [*begins[1:], len(records)], strict=True):
+        stop, reason = _find_stop(records, begin, end)
+        version = next((str(one["version"]) for one in records[begin:end] if one.get("version")), "?")
+        old = f"recorded by agentcli {version} without what a replay needs"
+        yield begin, stop, "" if any(map(is_settings, records[begin:stop])) else old
+        if stop < end:
+            yield stop, end, _APART[reason]
 
 
-def _begins(record: Json) -> bool:
-    return record.get("type") == "resume" or bool(record.get("added"))
-
-
-def _why_not(records: Sequence[Json]) -> str:
-    """Why the lines of a process cannot be verified; "" if they can."""
-    if records[0].get("added"):
-        return "added to the session by a what-if or a summary, or later in that process"
-    if any(record.get("type") == "gap" for record in records):
-        return "records of this process were lost"
-    version = next((str(record["version"]) for record in records if record.get("version")), "?")
-    old = f"recorded by agentcli {version}, without what a replay needs"
-    if not any(map(is_settings, records)):
-        return old
-    return old if any(input_of(record, *_OLD_KINDS) for record in records) else ""
+def _find_stop(records: Sequence[Json], begin: int, end: int) -> tuple[int, str]:
+    """The first line of a process after which nothing can be verified, and the reason; its end if there is none."""
+    settings = 0
+    for index in range(begin, end):
+        record = records[index]
+        settings += is_settings(record)
+        reasons = {
+            "added": record.get("added"),
+            "gap": record.get("type") == "gap",
+            "settings": settings > 1,
+            "budget": input_of(record, "budget"),
+            "compaction": event_of(record, "CompactionFailed"),
+        }
+        if reason := next((name for name, applies in reasons.items() if applies), ""):
+            return index, reason
+    return end, ""
 
 
 def _count_requests(records: Sequence[Json]) -> int:
     """Requests that can be verified."""
-    processes = [(begin, end) for begin, end in _processes(records) if not _why_not(records[begin:end])]
-    return sum(ends_request(records, index) for begin, end in processes for index in range(begin, end))
+    known = [range(begin, end) for begin, end, reason in _segments(records) if not reason]
+    return sum(ends_request(records, index) for lines in known for index in lines)
 
 
 def describe(found: Verification) -> list[str]:
@@ -181,7 +202,7 @@ def describe(found: Verification) -> list[str]:
     if counts.inputs:
         lines.append(f"Inputs, applied as recorded: {counted(counts.inputs, 'line')}")
     for reason, number in counts.apart.items():
-        lines.append(f"Not verified: {counted(number, 'line')}, {reason}")
+        lines.append(f"Not verified: {counted(number, 'line')} {reason}")
     if (first := found.difference) is not None:
         lines += ["", f"First difference, at line {first.line}, {_place(first)}:"]
         lines += [f"  {line}" for line in first.text.splitlines()]
