@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import FrontEnd
@@ -26,8 +27,10 @@ from agentcli.history.export.files import (
 )
 from agentcli.session.timeline import Timeline, read_timeline
 
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
 _ARGUMENTS = re.compile(r"(code)?\s*(\d{1,6})?")
-_FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 
 
 async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
@@ -46,7 +49,7 @@ async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -
     pieces = [text for answer in answers(messages) if (text := plain_text(answer).strip("\n"))]
     what = "answer"
     if found[1]:
-        pieces, what = [code for answer in pieces for code in code_blocks(answer)], "code block"
+        pieces, what = await in_thread(code_blocks, *pieces), "code block"
     place = int(found[2] or 1)
     if not pieces:
         raise UsageError(f"There is no {what} to copy yet.")
@@ -56,21 +59,14 @@ async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -
     front_end.hint(f"{f'Last {what}' if place == 1 else f'{what.capitalize()} {place} from the end'}: {outcome}")
 
 
-def code_blocks(markdown: str) -> list[str]:
-    """The content of every fenced code block. A fence may be indented, as in a list, and the last may be open."""
-    blocks: list[str] = []
-    fence, indent = "", 0
-    for line in markdown.split("\n"):
-        found = _FENCE.fullmatch(line)
-        if not fence:
-            if found is not None and not (found[2][0] == "`" and "`" in found[3]):
-                indent, fence = len(found[1]), found[2]
-                blocks.append("")
-        elif found is not None and found[2].startswith(fence) and not found[3].strip(" \t" + fence[0]):
-            fence = ""
-        else:
-            blocks[-1] += f"{line[min(indent, len(line) - len(line.lstrip(' '))) :]}\n"
-    return [block.removesuffix("\n") for block in blocks]
+def code_blocks(*answers: str) -> list[str]:
+    """The content of every fenced code block, also in lists and quotes. The last one of an answer may be open."""
+    from agentcli.history.export.markdown_parser import answer_parser
+
+    parser, tokens = answer_parser(), list["Token"]()
+    for answer in answers:
+        parser.block.parse(answer, parser, {}, tokens)
+    return [token.content.removesuffix("\n") for token in tokens if token.type == "fence"]
 
 
 async def run_find(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:

@@ -177,7 +177,7 @@ async def test_answers_and_code_blocks_are_counted_from_the_last_one(tmp_path: P
 def test_code_blocks_may_be_indented_nested_and_open() -> None:
     assert code_blocks(CODE) == ['def f():\n    return "```"', "~~~ inside", "open"]
     assert code_blocks("```\n```") == [""]
-    assert code_blocks("nothing") == []
+    assert code_blocks("nothing", "> ```\n> quoted", "```\nnext\n```") == ["quoted", "next"]
 
 
 async def test_a_session_is_chosen_from_a_list_and_the_open_one_is_refused(tmp_path: Path) -> None:
