@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import FrontEnd
@@ -26,9 +25,6 @@ from agentcli.history.export.files import (
     write_new,
 )
 from agentcli.session.timeline import Timeline, read_timeline
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 _ARGUMENTS = re.compile(r"(code)?\s*(\d{1,6})?")
 
@@ -61,11 +57,9 @@ async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -
 
 def code_blocks(*answers: str) -> list[str]:
     """The content of every fenced code block, also in lists and quotes. The last one of an answer may be open."""
-    from agentcli.history.export.markdown_parser import answer_parser
+    from agentcli.history.export.markdown_parser import parse_blocks
 
-    parser, tokens = answer_parser(), list["Token"]()
-    for answer in answers:
-        parser.block.parse(answer, parser, {}, tokens)
+    tokens = [token for answer in answers for token in parse_blocks(answer)]
     return [token.content.removesuffix("\n") for token in tokens if token.type == "fence"]
 
 

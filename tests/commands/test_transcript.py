@@ -142,6 +142,14 @@ async def test_the_session_file_tells_what_was_changed_and_denied(tmp_path: Path
     assert re.match(r"# change it\n\n\d{4}-\d\d-\d\d · \S+\n\n## Prompt\n\nchange it\n", text)
 
 
+def test_a_code_block_that_was_cut_off_does_not_contain_the_rest_of_the_file() -> None:
+    prompt = user_message("See:\n~~~\nlog", "p", Origin.PROMPT)
+    closed = reply(TextBlock("````md\n```\n````"))
+    text = exported(prompt, reply(TextBlock("```python\ndef f():")), closed)
+    assert "## Prompt\n\nSee:\n~~~\nlog\n~~~\n\n## Reply\n\n```python\ndef f():\n```\n\n" in text
+    assert text.endswith("````md\n```\n````")
+
+
 def test_errors_are_exported() -> None:
     error = Message("user", (TextBlock("The server is\noverloaded"),), "e", Origin.ERROR)
     assert exported(error) == "*Error: The server is overloaded*"

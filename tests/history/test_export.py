@@ -95,8 +95,9 @@ async def test_the_json_has_prompts_with_requests_calls_costs_and_answers(tmp_pa
     assert [item["type"] for item in first["items"]] == ["text", "call", "call", "text"]
     one, two = (item for item in first["items"] if item["type"] == "call")
     assert (one["number"], one["title"], one["output"], one["outcome"]) == (1, "Look a", "all good", "done")
-    assert [request["calls"] for request in first["requests"]] == [[one["id"], two["id"]], []]
-    assert first["cost_usd"] == pytest.approx(sum(request["cost_usd"] for request in first["requests"]))
+    steps = list(read_timeline(session_file(tmp_path)).prompts.values())
+    assert [prompt["cost_usd"] for prompt in (first, second)] == [pytest.approx(step.cost_usd) for step in steps]
+    assert two["number"] == 2
     assert document["session"]["cost_usd"] == pytest.approx(first["cost_usd"] + second["cost_usd"])
     with_thinking = json.loads(export(tmp_path, "json", thinking=True)[0])
     assert with_thinking["prompts"][0]["items"][0] == {"type": "thinking", "text": "Hm."}

@@ -4,10 +4,7 @@
     program           name and version of the program that wrote it
     session           id, title, folder, began, forked_from, models, cost_usd, and totals of prompts and calls
     prompts           those of the current branch; what stands before the first one has the number 0
-    prompt            number, id, at, ended_at, text, images, attached, models, cost_usd, usage, finished, answer,
-                      requests, items
-    request           model, ended_at, first_ms, duration_ms, usage, cost_usd, purpose, transition, stop_reason,
-                      outcome, agent, calls (their ids)
+    prompt            number, id, at, ended_at, text, images, attached, models, cost_usd, usage, finished, answer, items
     item              by `type`: text, thinking, queued (a prompt sent meanwhile), summary (of a compaction) and error
                       have a text; interrupted has nothing; call has number, id, name, title, input, outcome (done,
                       failed, denied, interrupted or unfinished), denied_by, duration_ms, summary, output, images,
@@ -43,7 +40,7 @@ from agentcli.core.messages import (
     unwrap_error,
 )
 from agentcli.session.load import load_session
-from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, read_timeline
+from agentcli.session.timeline import CallStep, PromptStep, Timeline, read_timeline
 from agentcli.tools.base import title_of
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.registry import builtin_tools
@@ -121,7 +118,6 @@ class _Reader:
             "usage": step.usage.to_wire(),
             "finished": not step.at or step.result is not None,
             "answer": texts[-1] if texts else "",
-            "requests": [_request(one) for one in step.requests],
             "items": items,
         }
 
@@ -193,12 +189,6 @@ def _images(blocks: Sequence[Block]) -> list[Json]:
     sources = [block.source for block in blocks if isinstance(block, ImageBlock)]
     names = ("type", "media_type", "data")
     return [{name: str(source.get(name, "")) for name in names} for source in sources]
-
-
-def _request(step: RequestStep) -> Json:
-    names = ("model", "ended_at", "first_ms", "duration_ms", "cost_usd", "purpose", "transition")
-    fields = {name: getattr(step, name) for name in (*names, "stop_reason", "outcome", "agent")}
-    return {**fields, "usage": step.usage.to_wire(), "calls": [call.id for call in step.calls]}
 
 
 def _input_diff(call: ToolUseBlock, outcome: str) -> str:

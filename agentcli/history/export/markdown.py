@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from agentcli.core.messages import Json
 from agentcli.core.text.format import counted, local_time
 from agentcli.core.text.plaintext import plain_line, plain_text, spell_hidden
+from agentcli.history.export.markdown_parser import parse_blocks
 
 _RESULT_LINES = 20, 10
 _DIFF_LINES = 80, 20
@@ -53,7 +54,7 @@ def _prompt(prompt: Json) -> Iterator[str]:
             in_reply = False
         match item["type"]:
             case "text":
-                yield text
+                yield _close_fence(text)
             case "thinking":
                 yield "\n".join(f"> {line}".rstrip() for line in text.strip().split("\n"))
             case "call":
@@ -69,9 +70,16 @@ def _prompt(prompt: Json) -> Iterator[str]:
 
 
 def _typed(prompt: Json) -> Iterator[str]:
-    typed, pictures = plain_text(prompt["text"]).strip(), len(prompt["images"])
+    typed, pictures = _close_fence(plain_text(prompt["text"]).strip()), len(prompt["images"])
     yield "## Prompt"
     yield f"{typed} [{counted(pictures, 'image')}]" if pictures else typed
+
+
+def _close_fence(text: str) -> str:
+    """Close a code block at the end, as of an answer that was cut off: else it would contain the rest of the file."""
+    last = next(reversed(parse_blocks(text)), None)
+    is_open = last is not None and last.type == "fence" and not text.rstrip().endswith(last.markup)
+    return f"{text.rstrip()}\n{last.markup}" if last is not None and is_open else text
 
 
 def _call(call: Json) -> Iterator[str]:

@@ -28,6 +28,13 @@ _TRAILING_PUNCTUATION = ".,:;!?*_~"
 _SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
 
 
+def parse_blocks(text: str, environment: dict[str, Any] | None = None) -> list[Token]:
+    """The tokens of the blocks of a text; those of paragraphs are left to `parse_inline`."""
+    parser, tokens = answer_parser(), list["Token"]()
+    parser.block.parse(text, parser, {} if environment is None else environment, tokens)
+    return tokens
+
+
 def parse_inline(content: str, environment: dict[str, Any]) -> list[Token]:
     """The tokens of a paragraph, or one with its text if there is nothing to find or that would take too long."""
     parser, tokens = answer_parser(), list["Token"]()

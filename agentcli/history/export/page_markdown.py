@@ -13,7 +13,13 @@ from markdown_it.token import Token
 
 from agentcli.core.text.plaintext import plain_text, spell_hidden
 from agentcli.history.export.code_tokens import language_name, token_lines
-from agentcli.history.export.markdown_parser import MAX_NESTING, answer_parser, parse_inline, split_addresses
+from agentcli.history.export.markdown_parser import (
+    MAX_NESTING,
+    answer_parser,
+    parse_blocks,
+    parse_inline,
+    split_addresses,
+)
 
 MAX_MARKDOWN = 400_000
 """Characters; a longer text is shown as written."""
@@ -46,11 +52,8 @@ def code_lines(code: str, language: str) -> list[str]:
 
 def markdown_html(text: str) -> str:
     text = spell_hidden(plain_text(text)).replace("\0", "\ufffd")
-    parser = answer_parser()
-    tokens: list[Token] = []
     environment: dict[str, Any] = {"references": {}}
-    if len(text) <= MAX_MARKDOWN:
-        parser.block.parse(text, parser, environment, tokens)
+    tokens = parse_blocks(text, environment) if len(text) <= MAX_MARKDOWN else []
     if len(text) > MAX_MARKDOWN or any(token.level >= MAX_NESTING - 2 for token in tokens):
         return f"<pre>{escape(text)}</pre>"
     for token in tokens:
@@ -58,7 +61,7 @@ def markdown_html(text: str) -> str:
             token.attrs["class"] = "right"
         if token.type == "inline":
             token.children = parse_inline(token.content, environment)
-    return _renderer().render(tokens, parser.options, environment)
+    return _renderer().render(tokens, answer_parser().options, environment)
 
 
 class _Renderer(RendererHTML):

@@ -18,7 +18,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.history.export.code_tokens import language_name
-from agentcli.history.export.markdown_parser import MAX_NESTING, answer_parser, parse_inline, split_addresses
+from agentcli.history.export.markdown_parser import MAX_NESTING, parse_blocks, parse_inline, split_addresses
 from agentcli.tui.blocks.base import BlockLine, Run, wrap
 from agentcli.tui.blocks.highlight import highlight
 from agentcli.tui.blocks.markdown_table import MAX_COLUMNS, Cell, Table, table_lines
@@ -178,9 +178,7 @@ class MarkdownDocument:
         self.text = as_lines(text)
         self.rows = self.text.split("\n")
         self.environment: dict[str, Any] = {"references": {} if references is None else references}
-        self.parser = answer_parser()
-        self.tokens: list[Token] = []
-        self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
+        self.tokens = parse_blocks(self.text, self.environment)
         self.pieces = _pieces(self.tokens)
 
     def is_apart(self, above: MarkdownPiece, below: MarkdownPiece) -> bool:
