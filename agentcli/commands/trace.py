@@ -27,7 +27,7 @@ from agentcli.core.text.secret_text import without_secrets
 from agentcli.history.known_texts import find_texts
 from agentcli.history.sent_requests import digest_texts
 from agentcli.history.step_texts import StepReader, can_open
-from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepScreen, StepTab, StepText
+from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText, UpdateSteps
 from agentcli.history.trace import (
     Trace,
     TraceRow,
@@ -117,7 +117,7 @@ async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str,
     following: list[asyncio.Task[None]] = []
     size = (await in_thread(path.stat)).st_size
 
-    async def copy(step: Step, _screen: StepScreen) -> str:
+    async def copy(step: Step) -> str:
         body = await in_thread(reader.body, step.value.row)
         return await front_end.copy(json.dumps(body, ensure_ascii=False, indent=2))
 
@@ -127,7 +127,7 @@ async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str,
         [*_tabs(reader)],
         [StepAction("b", "continue from here"), StepAction("c", "copy request", copy, _is_request)],
         start=start,
-        opened=lambda screen: following.append(start_task(_follow(path, size, screen), name="follow the trace")),
+        opened=lambda update: following.append(start_task(_follow(path, size, update), name="follow the trace")),
     )
     try:
         choice: StepChoice | None = await front_end.page("steps", page)
@@ -143,7 +143,7 @@ async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str,
     return await go_to(engine, tree, row, front_end)
 
 
-async def _follow(path: Path, size: int, screen: StepScreen) -> None:
+async def _follow(path: Path, size: int, update: UpdateSteps) -> None:
     """Show what is added to the session file, which had this size."""
     spent = 0.0
     while True:
@@ -151,7 +151,7 @@ async def _follow(path: Path, size: int, screen: StepScreen) -> None:
         before, size = size, (await in_thread(path.stat)).st_size
         if size != before:
             began = time.monotonic()
-            screen.update(await in_thread(_list_steps, path))
+            update(await in_thread(_list_steps, path))
             spent = time.monotonic() - began
 
 

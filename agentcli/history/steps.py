@@ -7,7 +7,7 @@ actions are keys that do something with it. All of it is plain data and function
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
 
@@ -50,14 +50,8 @@ class StepTab:
     """Called in a thread, so it may block. A coroutine function runs in the event loop and must not."""
 
 
-class StepScreen(Protocol):
-    """The open screen, for what changes it."""
-
-    def go_to(self, step_id: str) -> None:
-        """Move the cursor to a step and unfold what hides it."""
-
-    def update(self, steps: Sequence[Step]) -> None:
-        """Replace the steps. The cursor, the folds, the search and the position in the text stay."""
+UpdateSteps = Callable[[Sequence[Step]], None]
+"""Replaces the steps of the open screen. The cursor, the folds, the search and the position in the text stay."""
 
 
 def _always(_step: Step) -> bool:
@@ -70,8 +64,8 @@ class StepAction:
 
     key: str
     word: str
-    """What it does, for the row of keys; "" if it is not listed there."""
-    run: Callable[[Step, StepScreen], Awaitable[str | None]] | None = None
+    """What it does, for the row of keys."""
+    run: Callable[[Step], Awaitable[str]] | None = None
     """Runs while the screen is open; its result is shown as a success, an `AgentError` as a failure. None: the screen
     closes and returns a `StepChoice`."""
     applies: Callable[[Step], bool] = _always
@@ -102,5 +96,5 @@ class StepList:
     empty: str = "There are no prompts yet."
     noun: str = "prompt"
     """What a step is that is not folded below another one, for their number."""
-    opened: Callable[[StepScreen], None] | None = None
-    """Called when the first steps are shown, e.g. to follow a replay."""
+    opened: Callable[[UpdateSteps], None] | None = None
+    """Called when the first steps are shown, e.g. to follow a running prompt."""

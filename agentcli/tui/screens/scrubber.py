@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from textual import events
@@ -69,7 +69,6 @@ class Scrubber(ListSheet[str, StepChoice]):
         """Step, tab, width and palette for which the lines were made."""
         self._texts: tuple[str, int, Sequence[StepText]] | None = None
         """Step and tab that were read, and their pieces."""
-        self._working = False
 
     # ---------------------------------------------------------------------------------------------------- the steps
 
@@ -88,7 +87,7 @@ class Scrubber(ListSheet[str, StepChoice]):
             self._start = next((step.id for step in reversed(steps) if not step.parent), steps[-1].id)
         self._take_steps(steps)
         if self._list.opened is not None:
-            self._list.opened(self)
+            self._list.opened(self._update)
 
     def _take_steps(self, steps: Sequence[Step]) -> None:
         self._steps = {step.id: step for step in steps}
@@ -97,7 +96,7 @@ class Scrubber(ListSheet[str, StepChoice]):
             self._unfolded.add(self._steps[self._start].parent)
         self._set_rows()
 
-    def update(self, steps: Sequence[Step]) -> None:
+    def _update(self, steps: Sequence[Step]) -> None:
         if self.is_open:
             self._take_steps(steps)
             self._texts = None
@@ -122,17 +121,6 @@ class Scrubber(ListSheet[str, StepChoice]):
 
     def _is_visible(self, step: Step) -> bool:
         return not step.parent or (step.parent in self._unfolded and self._is_visible(self._steps[step.parent]))
-
-    def go_to(self, step_id: str) -> None:
-        step = self._steps.get(step_id)
-        if step is None or not self.is_open:
-            return
-        above = self._steps.get(step.parent)
-        while above is not None:
-            self._unfolded.add(above.id)
-            above = self._steps.get(above.parent)
-        self._set_rows()
-        self._filter(step_id)
 
     @property
     def step(self) -> Step | None:
@@ -301,8 +289,8 @@ class Scrubber(ListSheet[str, StepChoice]):
         return [(action.key, action.word, partial(self._act, action, step)) for action in chosen]
 
     def keys(self) -> Keys:
-        listed = [(key, word) for key, word, _do in self.actions() if word and key != "enter"]
-        enter = next((word for key, word, _do in self.actions() if key == "enter" and word), self.enter_word())
+        listed = [(key, word) for key, word, _do in self.actions() if key != "enter"]
+        enter = next((word for key, word, _do in self.actions() if key == "enter"), self.enter_word())
         more = [("Tab", self._list.tabs[(self._tab + 1) % len(self._list.tabs)].name)] * (len(self._list.tabs) > 1)
         if self._typing:
             return [("Enter", "next"), ("Esc", "end search")]
@@ -355,21 +343,15 @@ class Scrubber(ListSheet[str, StepChoice]):
     def _act(self, action: StepAction, step: Step) -> None:
         if action.run is None:
             self.dismiss(StepChoice(action.key, step))
-        elif self._working:
-            self.say("The last action is still running.")
         else:
-            self._working = True
-            self.work(partial(self._run, action, step), "action")
+            self.work(partial(self._run, action.run(step)), "action")
 
-    async def _run(self, action: StepAction, step: Step) -> None:
-        assert action.run is not None
+    async def _run(self, action: Awaitable[str]) -> None:
         try:
-            text, is_good = await action.run(step, self), True
+            text, is_good = await action, True
         except AgentError as error:
             text, is_good = str(error), False
-        finally:
-            self._working = False
-        if text and self.is_open:
+        if self.is_open:
             self.say(text, good=is_good)
 
     # ------------------------------------------------------------------------------------------------------ reading
