@@ -27,7 +27,7 @@ async def test_the_last_prompt_another_one_or_a_step_of_it(tmp_path: Path) -> No
         await collect(b.engine.submit("two"))
         assert (await trace(b, "")).text.startswith("Prompt 2: two\n")
         first = (await trace(b, "1")).text
-        assert "3  request: results of the calls" in first
+        assert "request: results of the calls" in first
         step = (await trace(b, "1.3")).text
         assert "Proven: the digest of this request is the recorded one" in step
         assert "── call Look" in step
