@@ -6,7 +6,7 @@ The texts come from models, tools and files: whoever shows them makes them safe.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from agentcli.core.messages import Json, block_to_dict
@@ -67,7 +67,7 @@ class StepReader:
             pieces += _titled(f"system prompt, part {number}", without_secrets(str(part.get("text", ""))))
         tools = body.get("tools", ())
         pieces += _titled(counted(len(tools), "tool"), ", ".join(str(tool.get("name")) for tool in tools))
-        return [*pieces, *self._show_messages(row, 0)]
+        return [*pieces, *_show_messages(body["messages"])]
 
     def show_response(self, row: TraceRow) -> list[StepText]:
         pieces = _show_notes(row)
@@ -87,7 +87,8 @@ class StepReader:
         if not can_open(row):
             return _show_notes(row)
         opened = self.open(row)
-        return [StepText("\n".join(describe_changes(opened))), *self._show_messages(row, count_same(opened))]
+        new = self.body(row)["messages"][count_same(opened) :]
+        return [StepText("\n".join(describe_changes(opened))), *_show_messages(new)]
 
     def format(self, row: TraceRow) -> str:
         """A step as plain text. Of a request that continues the one before, only what is new."""
@@ -120,15 +121,16 @@ class StepReader:
         opened = self.open(row)
         return [StepText(f"{describe_proof(opened.sent, opened.step)}\n{describe_parameters(opened.sent)}", "muted")]
 
-    def _show_messages(self, row: TraceRow, first: int) -> Iterator[StepText]:
-        for message in self.body(row)["messages"][first:]:
-            for block in message["content"]:
-                yield from _titled(*show_block(block, message["role"]))
-
 
 def format_pieces(pieces: list[StepText]) -> str:
     """The pieces as plain text."""
     return "\n".join(f"── {piece.text}" if piece.kind == "heading" else str(piece.text) for piece in pieces).strip("\n")
+
+
+def _show_messages(messages: Sequence[Json]) -> Iterator[StepText]:
+    for message in messages:
+        for block in message["content"]:
+            yield from _titled(*show_block(block, message["role"]))
 
 
 def _titled(title: str, text: str) -> Iterator[StepText]:

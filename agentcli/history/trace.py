@@ -19,6 +19,7 @@ from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import counted, duration, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.secret_text import without_secrets
+from agentcli.core.usage import Usage
 from agentcli.history.states import title_of
 from agentcli.session.base import is_session_id
 from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, read_timeline
@@ -214,14 +215,17 @@ def _describe_event(event: ev.Event) -> str | None:
     return None
 
 
+def _describe_usage(usage: Usage) -> tuple[str, str]:
+    cached = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
+    return f"{token_count(usage.prompt_tokens)} in, {cached} from the cache", f"{token_count(usage.output_tokens)} out"
+
+
 def _describe_request(row: TraceRow, step: RequestStep) -> Iterator[str]:
     usage = step.usage
     if row.ttft_ms is not None:
         yield f"{format_time(row.ttft_ms)} to the first token"
     if step.is_reported:
-        cached = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-        yield f"{token_count(usage.prompt_tokens)} in, {cached} from the cache"
-        yield f"{token_count(usage.output_tokens)} out"
+        yield from _describe_usage(usage)
         if step.cost_usd is not None:
             yield money(step.cost_usd)
     else:
@@ -282,11 +286,9 @@ def format_time(milliseconds: int) -> str:
 
 def format_trace(trace: Trace, width: int) -> str:
     """The trace as text: the prompt and its sums, then the rows. Narrow terminals get no bars."""
-    prompt, usage = trace.prompt, trace.prompt.usage
+    prompt = trace.prompt
     end = prompt.result.terminal.replace("_", " ") if prompt.result else "cut off, or still running"
-    tokens = f"{token_count(usage.prompt_tokens)} in, {token_count(usage.output_tokens)} out"
-    cached = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-    facts = f"{end} · {format_time(trace.end)} · {money(prompt.cost_usd)} · {tokens}, {cached} from the cache"
+    facts = " · ".join((end, format_time(trace.end), money(prompt.cost_usd), *_describe_usage(prompt.usage)))
     lines = [
         cut(f"Prompt {trace.number}: {plain_line(without_secrets(prompt.text), 300)}", width),
         *wrap(facts, width),
