@@ -100,10 +100,10 @@ def read_session(path: Path) -> ForeignSession | None:
     status = path.stat()
     if status.st_size > MAX_SIZE:
         raise AgentError(f"the file is larger than {byte_size(MAX_SIZE)}")
-    unread, lines = LoadedSession(path, path.stem), _Lines()
+    unread, lines = LoadedSession(path, path.stem), _Conversation()
     for record in scan(path, unread):
         lines.take(clean_json(record))
-    messages = _Conversation(lines).build()
+    messages = lines.build()
     prompts = [message.text for _at, message in messages if message.is_prompt]
     if not prompts:
         return None
@@ -122,19 +122,26 @@ def read_session(path: Path) -> ForeignSession | None:
     return ForeignSession(info, messages, unread.skipped)
 
 
-class _Lines:
-    """The lines of a file that make its conversation."""
+class _Conversation:
+    """Collects the lines of a file, then builds the conversation from those on the way to the last message."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Json] = {}
-        self.replies: dict[str, list[Json]] = {}
-        """The lines of each reply by the id of the reply."""
-        self.results: dict[str, ToolResultBlock] = {}
-        """Tool results by the id of the call."""
-        self.leaf = ""
-        self.cwd = ""
         self.titles = {"custom-title": "", "ai-title": ""}
         """By type of line: a name that the user gave, and a generated title."""
+        self.cwd = ""
+        self._by_id: dict[str, Json] = {}
+        self._leaf = ""
+        self._replies: dict[str, list[Block]] = {}
+        """The blocks of each reply, which has a line for each, by its id."""
+        self._calls: set[str] = set()
+        self._results: dict[str, ToolResultBlock] = {}
+        """By the id of the call."""
+        self._ids = RandomIds()
+        self._messages: list[tuple[str, Message]] = []
+        self._tokens = 0
+        """Tokens before the last compaction."""
+        self._command: tuple[str, Message] | None = None
+        """A command that was entered, until a reply shows that it was a prompt."""
 
     def take(self, record: Json) -> None:
         kind, uuid = record.get("type"), record.get("uuid")
@@ -147,82 +154,52 @@ class _Lines:
             self.cwd = cwd
         # It repeats what the message has.
         record.pop("toolUseResult", None)
-        self.by_id[uuid] = record
+        self._by_id[uuid] = record
         is_message = kind in ("user", "assistant") and isinstance(record.get("message"), dict)
         if not is_message or record.get("isMeta") is True:
             return
-        self.leaf = uuid
-        if kind == "assistant":
-            self.replies.setdefault(reply_id(record), []).append(record)
+        self._leaf = uuid
         for block in _blocks(record):
             if isinstance(block, ToolResultBlock):
                 content = tuple(part for part in block.content if _is_sendable(part))
-                self.results.setdefault(block.tool_use_id, replace(block, content=content))
+                self._results.setdefault(block.tool_use_id, replace(block, content=content))
+            elif kind == "assistant" and record["message"].get("model") != "<synthetic>":
+                self._add_to_reply(self._replies.setdefault(_reply_id(record), []), block)
 
-    def conversation(self) -> list[Json]:
-        """The lines from the root to the leaf."""
-        way: dict[str, Json] = {}
-        uuid: Any = self.leaf
-        while isinstance(uuid, str) and uuid not in way and (record := self.by_id.get(uuid)) is not None:
-            way[uuid] = record
-            uuid = record.get("parentUuid") or record.get("logicalParentUuid")
-        return list(reversed(way.values()))
-
-
-def reply_id(record: Json) -> str:
-    found = record["message"].get("id")
-    return found if isinstance(found, str) and found else str(record["uuid"])
-
-
-class _Conversation:
-    def __init__(self, lines: _Lines) -> None:
-        self._lines = lines
-        self._ids = RandomIds()
-        self._messages: list[tuple[str, Message]] = []
-        self._done: set[str] = set()
-        """Replies and calls that were taken."""
-        self._tokens = 0
-        """Tokens before the last compaction."""
-        self._command: tuple[str, Message] | None = None
-        """A command that was entered, until a reply shows that it was a prompt."""
+    def _add_to_reply(self, content: list[Block], block: Block) -> None:
+        if isinstance(block, ToolUseBlock):
+            if block.id not in self._calls and _ID.fullmatch(block.id) and _NAME.fullmatch(block.name):
+                self._calls.add(block.id)
+                content.append(ToolUseBlock(block.id, block.name, block.input))
+        elif isinstance(block, TextBlock) and _is_sendable(block):
+            content.append(TextBlock(block.text))
 
     def build(self) -> list[tuple[str, Message]]:
-        for record in self._lines.conversation():
+        way: dict[str, Json] = {}
+        uuid: Any = self._leaf
+        while isinstance(uuid, str) and uuid not in way and (record := self._by_id.get(uuid)) is not None:
+            way[uuid] = record
+            uuid = record.get("parentUuid") or record.get("logicalParentUuid")
+        for record in reversed(way.values()):
             at = record["timestamp"] if isinstance(record.get("timestamp"), str) else ""
             if record.get("isMeta") is True:
                 continue
-            match record.get("type"):
-                case "assistant" if isinstance(record.get("message"), dict):
-                    self._take_reply(record, at)
-                case "user":
+            match record:
+                case {"type": "assistant", "message": dict()}:
+                    self._take_reply(self._replies.pop(_reply_id(record), []), at)
+                case {"type": "user"}:
                     self._take_user(record, at)
-                case "system" if isinstance(compaction := record.get("compactMetadata"), dict):
-                    tokens = compaction.get("preTokens")
-                    self._tokens = tokens if isinstance(tokens, int) else 0
-                case "attachment" if isinstance(queued := record.get("attachment"), dict):
+                case {"type": "system", "compactMetadata": {"preTokens": int(tokens)}}:
+                    self._tokens = tokens
+                case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": str(text)}}:
                     # A prompt that was entered while the model worked.
-                    if queued.get("type") == "queued_command" and isinstance(text := queued.get("prompt"), str):
-                        self._take_prompt([TextBlock(text)], at)
+                    self._take_prompt([TextBlock(text)], at)
         return self._messages
 
-    def _take_reply(self, record: Json, at: str) -> None:
-        name = reply_id(record)
-        if name in self._done or record["message"].get("model") == "<synthetic>":
-            return
-        self._done.add(name)
-        content: list[Block] = []
-        for line in self._lines.replies[name]:
-            for block in _blocks(line):
-                if isinstance(block, ToolUseBlock):
-                    if block.id in self._done or not _ID.fullmatch(block.id) or not _NAME.fullmatch(block.name):
-                        continue
-                    self._done.add(block.id)
-                    content.append(ToolUseBlock(block.id, block.name, block.input))
-                elif isinstance(block, TextBlock) and _is_sendable(block):
-                    content.append(TextBlock(block.text))
+    def _take_reply(self, content: list[Block], at: str) -> None:
         if self._command is not None and content:
             self._messages.append(self._command)
-        self._command = None
+            self._command = None
         # A conversation begins with a prompt.
         if not content or not self._messages:
             return
@@ -234,7 +211,7 @@ class _Conversation:
         reply = self._message(tuple(content), Origin.REPLY)
         self._messages.append((at, reply))
         if reply.tool_uses:
-            found = (self._lines.results.get(call.id) for call in reply.tool_uses)
+            found = (self._results.get(call.id) for call in reply.tool_uses)
             results = answer_calls(reply.tool_uses, tuple(filter(None, found)), in_call_order=True)
             self._messages.append((at, self._message(results, Origin.TOOL_RESULTS)))
 
@@ -265,6 +242,11 @@ class _Conversation:
     def _message(self, content: tuple[Block, ...], origin: Origin, meta: Mapping[str, Any] = NOTHING) -> Message:
         role: Role = "assistant" if origin is Origin.REPLY else "user"
         return Message(role, content, self._ids.new(), origin, meta=meta)
+
+
+def _reply_id(record: Json) -> str:
+    found = record["message"].get("id")
+    return found if isinstance(found, str) and found else str(record["uuid"])
 
 
 def _blocks(record: Mapping[str, Any]) -> Iterator[Block]:
