@@ -171,7 +171,7 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         is_over = self.index >= len(self.frames)
         sign = "at the end" if is_over else "paused" if self.is_paused else "playing"
         place = f"prompt {number} of {prompts} · {format_elapsed(self._at)} of {format_elapsed(total)}"
-        left = f"{sign} · {self.speed:g}× · {place}"
+        left = f"{sign} · {self.speed:g}× · {place}" if self.size.width >= 60 else f"{sign} · {number}/{prompts}"
         room = self.size.width - len(left) - 4
         keys = next((form for form in _KEYS if len(form) <= room), "")
         self._state.update(f"{left}  {keys.rjust(room)}" if keys else left)

@@ -27,14 +27,13 @@ from agentcli.session.base import NoHistory
 from agentcli.session.load import LoadedSession, RecordReader, read_records
 
 _OPENING = frozenset(("resume", "rewind", "branch-name", "user-context", "system-context"))
-_APART = {
-    "added": "added as a whole by /what-if or /tree, or recorded after that",
-    "gap": "recorded after lines of the session were lost",
-    "settings": "recorded after the settings were changed",
-    "budget": "recorded after the budget was changed",
-    "compaction": "recorded after a compaction failed",
-}
-"""Why the rest of a process is not verified."""
+_STOPS: Sequence[tuple[Callable[[Json], object], str]] = (
+    (lambda one: one.get("added"), "added as a whole by /what-if or /tree, or recorded after that"),
+    (lambda one: one.get("type") == "gap", "recorded after lines of the session were lost"),
+    (lambda one: input_of(one, "budget"), "recorded after the budget was changed"),
+    (lambda one: event_of(one, "CompactionFailed"), "recorded after a compaction failed"),
+)
+"""The lines from which on a process is not verified, and why."""
 
 
 @frozen
@@ -104,27 +103,29 @@ async def _verify(
     reader = RecordReader(LoadedSession(Path("/replay.jsonl"), "replay"), NoHistory())
     mode: ev.ModeChanged | None = None
     last = None
-    for begin, end, reason in _segments(records):
+    segments = list(_segments(records))
+    for begin, end, reason in segments:
+        if reason and (lines := sum(map(is_of_loop, records[begin:end]))):
+            tape.counts.set_apart(reason, lines)
+    for begin, end, reason in segments:
         if tape.difference is not None:
             break
-        tape.open(begin, end)
-        opening: list[int] = []
-        if reason:
-            if lines := sum(map(is_of_loop, records[begin:end])):
-                tape.counts.set_apart(reason, lines)
-        else:
-            opening = _list_opening(records, begin, end)
-            for index in opening:
-                reader.take(records[index])
+        opening = [] if reason else _list_opening(records, begin, end)
+        for index in opening:
+            reader.take(records[index])
+        if not reason:
+            tape.open(begin, end)
             builder = ProcessBuilder(tape, reader.session, mode, changes)
             last = await _run(Process(builder.build(), builder), progress, check)
         for index in sorted({*range(begin, end)} - {*opening}):
             reader.take(records[index])
         mode = next((one for record in reversed(records[begin:end]) if (one := _mode_of(record))), mode)
     events = sum(map(is_of_loop, records)) - sum(tape.counts.apart.values())
+    known = [range(begin, end) for begin, end, reason in segments if not reason]
+    requests = sum(ends_request(records, index) for lines in known for index in lines)
     first = tape.difference
     is_request = first is not None and first.field.endswith("request")
-    return Verification(tape.counts, first, events, _count_requests(records), last if is_request else None)
+    return Verification(tape.counts, first, events, requests, last if is_request else None)
 
 
 async def _run(
@@ -161,31 +162,19 @@ def _segments(records: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
         old = f"recorded by agentcli {version} without what a replay needs"
         yield begin, stop, "" if any(map(is_settings, records[begin:stop])) else old
         if stop < end:
-            yield stop, end, _APART[reason]
+            yield stop, end, reason
 
 
 def _find_stop(records: Sequence[Json], begin: int, end: int) -> tuple[int, str]:
     """The first line of a process after which nothing can be verified, and the reason; its end if there is none."""
     settings = 0
     for index in range(begin, end):
-        record = records[index]
-        settings += is_settings(record)
-        reasons = {
-            "added": record.get("added"),
-            "gap": record.get("type") == "gap",
-            "settings": settings > 1,
-            "budget": input_of(record, "budget"),
-            "compaction": event_of(record, "CompactionFailed"),
-        }
-        if reason := next((name for name, applies in reasons.items() if applies), ""):
+        settings += is_settings(records[index])
+        if settings > 1:
+            return index, "recorded after the settings were changed"
+        if reason := next((reason for stops, reason in _STOPS if stops(records[index])), ""):
             return index, reason
     return end, ""
-
-
-def _count_requests(records: Sequence[Json]) -> int:
-    """Requests that can be verified."""
-    known = [range(begin, end) for begin, end, reason in _segments(records) if not reason]
-    return sum(ends_request(records, index) for lines in known for index in lines)
 
 
 def describe(found: Verification) -> list[str]:
