@@ -172,8 +172,7 @@ class RecordedModel:
             case "event" if used := usage_of(record, "turn"):
                 self._end(index, _reported(used))
             case "reply-end":
-                usage = Usage.from_wire(record["message"].get("usage") or {})
-                self._end(index, usage)
+                self._end(index, Usage.from_wire(record["message"].get("usage") or {}))
             case "input" if input_of(record, "finished"):
                 self._end(index, self._usage_after(index)[0])
             case "input" if input_of(record, "broken", "failed"):
@@ -242,30 +241,20 @@ class RecordedModel:
         opened = model.Opened(place, kind, getattr(block, "name", ""))
         return opened, model.Closed(place, block, cut=self._is_cut(index, record, block))
 
+    def _find_end(self, index: int) -> Json:
+        """The line that ends the open reply."""
+        return next((one for _index, one in self._tape.ahead(index) if _ends_reply(one)), {})
+
     def _is_cut(self, index: int, record: Json, block: Block) -> bool:
         """Whether the output limit cut this call off, so that it was left out of the reply."""
-        if not isinstance(block, ToolUseBlock):
-            return False
-        for _index, one in self._tape.ahead(index + 1):
-            if one["type"] == "assistant":
-                return False
-            if one["type"] == "reply-end":
-                return one["message"].get("stop_reason") == "max_tokens" and record["uuid"] not in one["parts"]
-            if input_of(one, "finished"):
-                return bool(one.get("stop_reason") == "max_tokens")
-        return False
+        end = self._find_end(index)
+        is_left_out = record["uuid"] not in end.get("parts", ())
+        return isinstance(block, ToolUseBlock) and _stop_reason(end) == "max_tokens" and is_left_out
 
     def _end(self, index: int, usage: Usage) -> None:
         self._begin(index)
-        reason, details = None, {}
-        for _index, record in self._tape.ahead(index):
-            if input_of(record, "finished"):
-                reason, details = record.get("stop_reason"), record.get("details", {})
-                break
-            if record["type"] == "reply-end":
-                reason = record["message"].get("stop_reason")
-                break
-        self._send(model.Finished(reason, usage, details))
+        end = self._find_end(index)
+        self._send(model.Finished(_stop_reason(end), usage, end.get("details", {})))
 
     def _fail(self, index: int, record: Json) -> None:
         failure = model.Failure(**{**record["failure"], "kind": model.FailureKind(record["failure"]["kind"])})
@@ -295,6 +284,17 @@ class RecordedModel:
                 break
         usage, name = _reported(used), str(used["model"])
         self._send(model.Started("", name, usage), model.Delta(0, "text", text), model.Finished(stop, usage))
+
+
+def _ends_reply(record: Json) -> bool:
+    return record["type"] in ("reply-end", "tombstone", "submission-end") or bool(
+        input_of(record, "finished", "broken", "failed")
+    )
+
+
+def _stop_reason(end: Json) -> str | None:
+    found: str | None = end.get("stop_reason") or (end.get("message") or {}).get("stop_reason")
+    return found
 
 
 def _reported(used: Json) -> Usage:
