@@ -118,7 +118,7 @@ class _Bisection:
     rights: Rights
 
     async def run(self, as_json: bool) -> int:
-        from agentcli.history.bisect import Search, bisect, find_missing, prepare_copies
+        from agentcli.history.bisect import Search, find_missing, prepare_copies
         from agentcli.sandbox.session_folder import SessionFolder
         from agentcli.workspace.folders import SnapshotFolders
 
@@ -126,6 +126,7 @@ class _Bisection:
         folders = SnapshotFolders(_location(self.timeline.session_id))
         private = SessionFolder(Path(tempfile.gettempdir()))
         received: list[int] = []
+        runs: list[Run] = []
         try:
             if missing := await find_missing(self.states, folders):
                 self.states.drop(missing)
@@ -139,11 +140,11 @@ class _Bisection:
             self._describe_place(copies)
             search = Search(len(self.states.changes))
             with AbortController() as controller, stop_keys(controller, received):
-                runs = await bisect(
-                    search,
-                    lambda state: copies.run(state, self.command, self.timeout, controller.signal),
-                    self._report,
-                )
+                while (state := search.next()) is not None:
+                    self._announce(state, len(runs) + 1, len(runs) + search.max_left)
+                    runs.append(await copies.run(state, self.command, self.timeout, controller.signal))
+                    search.note(state, runs[-1].verdict)
+                    self._report(runs[-1])
             return await self._show(search, runs, folders, as_json)
         except (SnapshotError, OSError) as error:
             if isinstance(error, BrokenPipeError):
@@ -173,14 +174,14 @@ class _Bisection:
         if not copies.in_place:
             echo("The command runs in another folder: an editable install would test the project itself.", err=True)
 
-    def _report(self, number: int, most: int, state: int, run: Run | None) -> None:
-        if run is not None:
-            ending = "timed out, " if run.timed_out else f"exit code {run.exit_code}, " if run.verdict == "bad" else ""
-            echo(f"{run.verdict}, {ending}{duration(run.seconds)}", err=True)
-            return
+    def _announce(self, state: int, number: int, most: int) -> None:
         line = f"Run {number} of at most {most}, {self._describe_state(state)}"
         room = terminal_style()[0] - _VERDICT_CELLS if sys.stderr.isatty() else len(line)
         echo(f"{cut(line, max(_VERDICT_CELLS, room))}: ", err=True, end="")
+
+    def _report(self, run: Run) -> None:
+        ending = "timed out, " if run.timed_out else f"exit code {run.exit_code}, " if run.verdict == "bad" else ""
+        echo(f"{run.verdict}, {ending}{duration(run.seconds)}", err=True)
 
     def _describe_state(self, state: int) -> str:
         if state == 0:

@@ -7,11 +7,9 @@ that are not in the snapshots (`.venv`, `node_modules`) are shown read-only. Not
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -212,22 +210,6 @@ async def prepare_copies(
         outputs=tuple(outputs),
         outer={root: where / str(number) for number, root in enumerate(outer)},
     )
-
-
-async def bisect(
-    search: Search, run: Callable[[int], Awaitable[Run]], report: Callable[[int, int, int, Run | None], None]
-) -> list[Run]:
-    """Run the command until the search ends. `report` is called before each run and after it, with its number, the
-    maximum of runs, and the state."""
-    runs: list[Run] = []
-    while (state := search.next()) is not None:
-        most = len(runs) + search.max_left
-        report(len(runs) + 1, most, state, None)
-        runs.append(await run(state))
-        search.note(state, runs[-1].verdict)
-        report(len(runs), most, state, runs[-1])
-        await asyncio.sleep(0)
-    return runs
 
 
 async def find_missing(states: States, folders: SnapshotFolders) -> set[tuple[str, str]]:

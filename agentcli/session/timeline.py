@@ -473,15 +473,11 @@ def _is_part(leaf: Leaf, place: int, leaves: Sequence[Leaf]) -> bool:
     """Whether another branch repeats all of this one, which has no name of its own. Of equal ones the last counts."""
     return any(
         leaf.name in ("", other.name)
-        and _begins(leaf.prompts, other.prompts)
+        and other.prompts[: len(leaf.prompts)] == leaf.prompts
         and (len(other.prompts) > len(leaf.prompts) or number > place)
         for number, other in enumerate(leaves)
         if other is not leaf
     )
-
-
-def _begins(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
-    return longer[: len(shorter)] == shorter
 
 
 def _blocks(record: Mapping[str, Json]) -> Iterator[Block]:
