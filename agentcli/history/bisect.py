@@ -22,8 +22,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.processes.launch import Launcher
 from agentcli.history.states import States
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.sandbox.seatbelt import SeatbeltLauncher
-from agentcli.sandbox.session_folder import SessionFolder, UnsandboxedLauncher
+from agentcli.sandbox.session_folder import SessionFolder
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.running_command import ShellCommand
@@ -160,16 +159,12 @@ class Copies:
 
     def launcher(self) -> Launcher:
         """The launcher of commands in the copies as they are now. Blocking. Raises OSError."""
-        launcher, shown = self.context.launcher, [path for path in self.shown if self._is_free(path)]
-        if isinstance(launcher, BubblewrapLauncher):
-            return launcher.for_copies(self.outer, shown)
-        for path in shown:
+        shown = [path for path in self.shown if self._is_free(path)]
+        for path in () if self.in_place else shown:
             link = self.copy_of(path)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path)
-        if isinstance(launcher, SeatbeltLauncher | UnsandboxedLauncher):
-            return launcher.for_copies(self.outer)
-        return launcher
+        return self.context.launcher.for_copies(self.outer, shown)
 
 
 def _make_folder(root: Path, name: str) -> None:

@@ -43,7 +43,7 @@ class SeatbeltLauncher(Launcher):
         """The same sandbox with scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
 
-    def for_copies(self, copies: Mapping[Path, Path]) -> SeatbeltLauncher:
+    def for_copies(self, copies: Mapping[Path, Path], _kept: Iterable[Path]) -> SeatbeltLauncher:
         """The same sandbox for commands that work in copies of the working directories, which they cannot change."""
         made = SeatbeltLauncher(replace(self._rules, working_dirs=tuple(copies.values())), self._temp_root)
         made.copies = copies

@@ -263,7 +263,7 @@ class UnsandboxedLauncher(Launcher):
         self._temp = TempFolder(temp_root)
         self._temp_is_usable = True
 
-    def for_copies(self, copies: Mapping[Path, Path]) -> UnsandboxedLauncher:
+    def for_copies(self, copies: Mapping[Path, Path], _kept: Iterable[Path]) -> UnsandboxedLauncher:
         """The same for commands that work in copies of the working directories, and a temp folder of its own."""
         made = UnsandboxedLauncher(self._temp_root, self.level)
         made.copies = copies

@@ -103,6 +103,11 @@ class Launcher:
         """Map a path of other tools to the path in commands; the reverse of `outside`."""
         return _moved(path, ((copy, folder) for folder, copy in self.copies.items()))
 
+    def for_copies(self, copies: Mapping[Path, Path], kept: Iterable[Path]) -> Launcher:
+        """A launcher with which tools use copies of folders in their place. `kept`: paths in the folders that commands
+        see as they are, where the sandbox can show them."""
+        return self
+
     def close(self) -> None:
         """Delete its files. Nothing that it started may still run. May take seconds, so not on the event loop."""
 
