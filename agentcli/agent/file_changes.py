@@ -38,7 +38,6 @@ from agentcli.tools.files.read_cache import ReadCache, Seen, digest_of
 from agentcli.workspace.base import (
     DiffScope,
     FileChange,
-    OtherChanges,
     RestoreMark,
     UndoChoices,
     UndoPlan,
@@ -425,7 +424,7 @@ class FileChanges:
         """List the files for which an undo (`again`: a redo) needs a choice beyond `choices`. Changes nothing."""
         return await self._workspace.plan(again, choices)
 
-    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
         """Restore the files as they were before the submission with this number; the next `undo` reverts that.
 
         Not while a submission runs. As for an undo, the user's own changes stay and conflicts need a choice."""

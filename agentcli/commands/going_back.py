@@ -204,7 +204,7 @@ async def take_back(engine: Engine, timeline: Timeline, front_end: FrontEnd) -> 
         raise UsageError("A prompt is still running. Stop it with Esc first.")
     live = [one for one in await engine.session.workspace.submissions() if one.changed and not one.undone]
     last = live[-1] if live else None
-    mark = last.restored if last is not None else None
+    mark = last.restored or last.taken if last is not None else None
     is_part = mark is not None and mark.rewinds == len(timeline.rewinds)
     goes = bool(timeline.rewinds) and not (is_part and mark is not None and not mark.with_conversation)
     if not is_part and not goes:

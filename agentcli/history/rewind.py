@@ -22,7 +22,7 @@ def find_since(
         # A restoration has the last prompt before it.
         is_later = place > wanted if after and one.restored is None else place >= wanted
         if is_later and (one.changed or one.missed):
-            return one.number
+            return one.taken.since if one.taken is not None and one.prompt_id == prompt_id else one.number
     return None
 
 

@@ -167,16 +167,10 @@ class RestoreMark:
     """Number of rewinds of the conversation that were not taken back, with the one that belongs to it."""
     with_conversation: bool
     """Whether the conversation went back too. Then the model need not be told about the files."""
-
-
-@frozen
-class OtherChanges:
-    """Changes of files that take the place of those since a submission."""
-
-    prompt_id: str
-    """The prompt that has made them."""
-    trees: Mapping[str, tuple[str, str]]
-    """By folder, the trees of its snapshots before and after them."""
+    instead: SubmissionRecord | None = None
+    """Changes made elsewhere that are to take the place of the reverted ones, with both states exchanged."""
+    since: int = 0
+    """Of changes that took the place of others: number of the first submission that was reverted for that."""
 
 
 @frozen
@@ -435,18 +429,17 @@ class Workspace:
         return WorkspaceDiff(problem=self._reason) if history is None else await history.diff_submissions(numbers)
 
     async def restore_plan(
-        self, since: int, choices: UndoChoices | None = None, instead: OtherChanges | None = None
+        self, since: int, choices: UndoChoices | None = None, instead: SubmissionRecord | None = None
     ) -> RestorePlan:
         """What restoring the files as they were before submission number `since` would do now. Changes nothing.
-        `instead`: changes to make after that."""
+        `instead`: as in `RestoreMark`."""
         history = self._open()
         if history is None:
             return RestorePlan(WorkspaceDiff(problem=self._reason))
         return await history.restore_plan(since, choices or UndoChoices(), instead)
 
-    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
-        """Restore the files as they were before submission number `since`, with the changes of a `OtherChanges`. The
-        next `undo` reverts it."""
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
+        """Restore the files as they were before submission number `since`. The next `undo` reverts it."""
         history = self._open()
         return UndoReport(False, self._reason) if history is None else await history.restore(since, choices, mark)
 

@@ -29,7 +29,6 @@ from agentcli.workspace.base import (
     DiffScope,
     FileChange,
     FolderDiff,
-    OtherChanges,
     RestoreMark,
     RestorePlan,
     Snapshot,
@@ -403,21 +402,22 @@ class WorkspaceHistory:
             found = await self._try(work, "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
-    async def restore_plan(self, since: int, choices: UndoChoices, instead: OtherChanges | None = None) -> RestorePlan:
+    async def restore_plan(
+        self, since: int, choices: UndoChoices, instead: SubmissionRecord | None = None
+    ) -> RestorePlan:
         async with self._lock:
             work = self._with_restoration(since, instead, lambda restoration: restoration.plan(choices))
             found = await self._try(work, _NOT_RESTORED)
             return found if isinstance(found, RestorePlan) else RestorePlan(WorkspaceDiff(problem=found))
 
-    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
-        instead = mark if isinstance(mark, OtherChanges) else None
+    async def restore(self, since: int, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
         async with self._lock:
-            work = self._with_restoration(since, instead, lambda restoration: restoration.run(choices, mark))
+            work = self._with_restoration(since, mark.instead, lambda restoration: restoration.run(choices, mark))
             found = await self._try(work, _NOT_RESTORED)
             return found if isinstance(found, UndoReport) else UndoReport(False, found)
 
     async def _with_restoration(
-        self, since: int, instead: OtherChanges | None, use: Callable[[Restoration], Awaitable[T]]
+        self, since: int, instead: SubmissionRecord | None, use: Callable[[Restoration], Awaitable[T]]
     ) -> T:
         if self._open is not None and self._open.begun:
             raise SnapshotError("a background agent is changing files; /tasks can stop it")

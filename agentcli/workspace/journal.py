@@ -102,6 +102,8 @@ class SubmissionRecord:
     """By folder, what git had checked out before it, as `describe_head` says."""
     restored: RestoreMark | None = None
     """Set if this is a restoration of an earlier state by the user, and no submission."""
+    taken: RestoreMark | None = None
+    """Set if these changes were made elsewhere, and the user took them in place of those since `RestoreMark.since`."""
     undone: bool = False
     told: bool = False
     """The value of `undone` that was reported to the model. A restoration begins as if it were an undone one."""
@@ -198,8 +200,9 @@ class UndoJournal:
         self._keep(submission, "undone" if undone else "redone", roots=roots, news=_news_to_json(report))
 
     def note_restored(self, submission: SubmissionRecord, mark: RestoreMark, report: UndoReport) -> None:
-        """Record that a submission is a restoration. `note_before` and `note_after` have its snapshots."""
-        fields = {"rewinds": mark.rewinds, "conversation": mark.with_conversation}
+        """Record that a submission is a restoration, or has taken the place of others. `note_before` and `note_after`
+        have its snapshots."""
+        fields = {"rewinds": mark.rewinds, "conversation": mark.with_conversation, "since": mark.since}
         self._keep(submission, "restored", **fields, news=_news_to_json(report))
 
     def mark_told(self, submission: SubmissionRecord) -> None:
@@ -263,8 +266,12 @@ class UndoJournal:
                 submission.undone = kind == "undone"
                 self._apply_put_back(submission, record)
             case "restored":
-                with_conversation = bool(record["conversation"])
-                submission.restored = RestoreMark(submission.prompt_id, int(record["rewinds"]), with_conversation)
+                with_conversation, since = bool(record["conversation"]), int(record.get("since", 0))
+                mark = RestoreMark(submission.prompt_id, int(record["rewinds"]), with_conversation, since=since)
+                if since:
+                    submission.taken = mark
+                    return
+                submission.restored = mark
                 submission.told = not with_conversation
                 submission.news = _news(submission, record)
             case "told":

@@ -1,8 +1,8 @@
 """Restoration of an earlier state of the folders: all submissions since then are undone as one.
 
 What the user changed meanwhile is kept, as in an undo: between two submissions and while they ran. The restoration is
-recorded like a submission. So it can be undone and redone, and a later one can return to the states before it. Other
-changes can take the place of the reverted ones.
+recorded like a submission. So it can be undone and redone, and a later one can return to the states before it. Changes
+that were made elsewhere can take the place of the reverted ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from agentcli.workspace.base import (
     FileChange,
     FolderDiff,
     Kept,
-    OtherChanges,
     RestoreMark,
     RestorePlan,
     Snapshot,
@@ -30,17 +29,17 @@ from agentcli.workspace.base import (
     WorkspaceDiff,
 )
 from agentcli.workspace.diffs import DIFF_LIMIT
-from agentcli.workspace.file_undo import FileDecisions, FileUndo, FolderReversal
+from agentcli.workspace.file_undo import FileDecisions, FileUndo
 from agentcli.workspace.folders import Roots, SnapshotFolders
 from agentcli.workspace.git import describe_head
 from agentcli.workspace.journal import StagedChanges, SubmissionRecord, UndoJournal, UserChanges
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.submission_undo import SubmissionUndo
-from agentcli.workspace.trees import ABSENT
 
 
 class Restoration:
-    """`since`: number of the first submission that is reverted; `snapshot_seconds`: maximum seconds for a snapshot."""
+    """`since`: number of the first submission that is reverted; `snapshot_seconds`: maximum seconds for a snapshot;
+    `first`: a submission to revert before all others, for changes made elsewhere with both states exchanged."""
 
     def __init__(
         self,
@@ -48,12 +47,12 @@ class Restoration:
         journal: UndoJournal,
         since: int,
         snapshot_seconds: float,
-        instead: OtherChanges | None = None,
+        first: SubmissionRecord | None = None,
     ) -> None:
         self._folders = folders
-        self._instead = instead
         self._journal = journal
-        self._since = [one for one in journal.submissions if one.number >= since]
+        self._number = since
+        self._since = [*filter(None, [first]), *(one for one in journal.submissions if one.number >= since)]
         self._undo = SubmissionUndo(folders, journal, again=False, snapshot_seconds=snapshot_seconds)
         self._snapshot_seconds = snapshot_seconds
 
@@ -66,7 +65,7 @@ class Restoration:
         merged: list[str] = []
         kept: list[Kept] = []
         changes_folders = False
-        for reversal in await self._reversals(undoing, target, choices):
+        for reversal in await self._undo.reversals(undoing, target, choices):
             shadow, root = reversal.shadow, reversal.shadow.root
             now = await shadow.take(self._snapshot_seconds)
             decided = await undoing.decide(reversal, now)
@@ -85,13 +84,13 @@ class Restoration:
         notes = await self._list_notes(target)
         return RestorePlan(diff, questions, tuple(merged), tuple(kept), notes, changes_folders)
 
-    async def run(self, choices: UndoChoices, mark: RestoreMark | OtherChanges) -> UndoReport:
+    async def run(self, choices: UndoChoices, mark: RestoreMark) -> UndoReport:
         """Restore. Raises `SnapshotError` and OSError before any change."""
         target, undoing, journal = await self._join(), FileUndo("", choices), self._journal
-        reversals = await self._reversals(undoing, target, choices)
+        reversals = await self._undo.reversals(undoing, target, choices)
         roots = [reversal.shadow.root for reversal in reversals] or [Path(root) for root in target.staged]
         if not roots:
-            return UndoReport(self._instead is not None, "The files are as they were then already.")
+            return UndoReport(mark.instead is not None, "The files are as they were then already.")
         now = await self._take(roots)
         # Recorded first: if the process is killed, what it did until then can be undone too.
         record = journal.begin(mark.prompt_id)
@@ -102,38 +101,14 @@ class Restoration:
         index, problems = await self._undo.restore_index(target)
         report = replace(undoing.report((*target.missed, *problems)), index=index)
         after = await self._take(roots)
-        if isinstance(mark, RestoreMark):
-            await in_thread(partial(journal.note_restored, record, mark, report))
+        mark = mark if mark.instead is None else replace(mark, since=self._number)
+        await in_thread(partial(journal.note_restored, record, mark, report))
         for root, entries in staged.items():
             done = {path: (target.staged[root].files[path][1], entry) for path, entry in entries.items()}
             if done and str(Path(root) / next(iter(done))) in index:
                 await in_thread(partial(journal.note_staged, record, root, replace(target.staged[root], files=done)))
         await in_thread(lambda: journal.note_after(record, after))
         return report
-
-    async def _reversals(
-        self, undoing: FileUndo, target: SubmissionRecord, choices: UndoChoices
-    ) -> list[FolderReversal]:
-        """One reversal per changed folder; it ends with the changes to make instead. Raises `SnapshotError`."""
-        reversals = await self._undo.reversals(undoing, target, choices)
-        known = {str(one.shadow.root): one for one in reversals}
-        for root, (first, last) in self._instead.trees.items() if self._instead is not None else ():
-            shadow = await self._folders.shadow(Path(root))
-            made = await shadow.compare(first, last)
-            if not made:
-                continue
-            was = target.before.get(root) or Snapshot(first)
-            reversal = known.get(root) or FolderReversal(shadow, (target.after or {}).get(root, was), was, was)
-            reversal.wanted = reversal.before = replace(was, tree=last)
-            reversal.differences = await shadow.compare(reversal.left.tree, last)
-            there = await shadow.entries(reversal.left.tree, list(made))
-            for path, change in made.items():
-                reversal.entries.setdefault(path, there.get(path, ABSENT))
-                # Steps are taken back, so it stands there reversed, as the first one.
-                reversal.steps[path] = [(change.after, change.before), *reversal.steps.get(path, ())]
-            if root not in known:
-                reversals.append(reversal)
-        return reversals
 
     async def _take(self, roots: Iterable[Path]) -> Roots:
         wanted = list(roots)

@@ -79,6 +79,16 @@ async def begun(app: TerminalProgram, *, plain: bool) -> None:
     await (prompted(app) if plain else app.wait_for("3 turns"))
 
 
+async def run_it(app: TerminalProgram, *, plain: bool) -> None:
+    """Confirm the question before a what-if."""
+    if plain:
+        await asked(app, "Which one (a number, or Enter for none):")
+        await app.submit("1")
+    else:
+        await app.wait_for("Hooks, MCP servers")
+        await app.press("enter")
+
+
 def made(app: TerminalProgram) -> dict[str, str]:
     """The files of the project."""
     return {path.name: path.read_text() for path in app.work.iterdir() if path.is_file()}
@@ -106,7 +116,9 @@ async def test_a_what_if_is_compared_taken_and_undone(tmp_path: Path, plain: boo
         present = made(app)
         assert present["calc.txt"] == "wrong\n"
         await app.submit("/what-if haiku")
+        await run_it(app, plain=plain)
         if plain:
+            await app.wait_for("Which result:")
             await asked(app, "Which one (a number, or Enter for none):")
             await app.submit("2")
         else:
@@ -115,7 +127,7 @@ async def test_a_what_if_is_compared_taken_and_undone(tmp_path: Path, plain: boo
             await app.wait_for("haiku")
             assert made(app) == present
             await app.press("enter")
-        await app.wait_for("/undo reverts that")
+        await app.wait_for("/undo only the files")
         assert made(app) == {**present, "calc.txt": "best\n", "copied.txt": "best\n"}
         assert server.bodies[-1]["model"].startswith("claude-haiku")
         if plain:
@@ -136,6 +148,7 @@ async def test_esc_ends_a_what_if_with_its_command_and_its_copies(tmp_path: Path
         await begun(app, plain=False)
         present = made(app)
         await app.submit("/what-if haiku")
+        await run_it(app, plain=False)
         await app.wait_for(lambda: any(temp.rglob("started")))
         assert made(app) == present
         await app.press("escape")

@@ -13,10 +13,11 @@ from agentcli.commands.front_end import Choice
 from agentcli.commands.tree import read_tree
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.history.replay.verify import describe, read_session, verify
 from tests.history.test_tree import Desk, texts_sent, write
 from tests.support.cacheserver import CacheServer
-from tests.support.scripts import call, pause, reply, say, think
+from tests.support.scripts import call, fails, pause, reply, say, think
 from tests.support.validate import problems
 
 pytestmark = pytest.mark.anyio
@@ -73,15 +74,18 @@ async def test_both_results_are_shown_and_the_project_is_untouched(tmp_path: Pat
         said = await desk.command(f"what-if {HAIKU}", "present")
         assert contents(desk.folder) == before
         assert await texts_sent(desk.engine) == ["First", "Do it"]
+        assert "Hooks, MCP servers and web requests are real" in desk.asked[0][1][0].detail
         present, other = said.split("What if: model ")
-        assert present.startswith("Present result: model opus-5-5 · effort medium · cost $0.0")
+        assert present.startswith("Present result: model opus-5-5 · cost $0.0")
         assert "turns 3 · files 1  +1 −1\n\nPresent done." in present
         assert "-right\n+wrong" in present
-        assert other.startswith("haiku-5-5 · effort high · cost $0.0")
+        assert other.startswith("haiku-5-5 · cost $0.0")
         assert "turns 4 · files 2  +2 −1\n\nOther done." in other
         assert "-right\n+best" in other
         assert "+added" in other
-        assert said.endswith("The present result stays. Nothing was changed.")
+        assert said.endswith(
+            "The present result stays, and no file was changed. The other one is a branch: /tree shows it."
+        )
         # The same conversation was sent, up to the prompt.
         asked = server.bodies[4]
         assert asked["model"] == HAIKU
@@ -108,7 +112,7 @@ async def test_the_other_result_is_taken_and_undone(tmp_path: Path, temp: Path) 
         (desk.folder / "mine.txt").write_text("by hand\n")
         before, paid = contents(desk.folder), desk.engine.costs.session_totals.cost_usd
         said = await desk.command(f"what-if {HAIKU}", "other")
-        assert "2 files changed; /undo reverts that." in said
+        assert "Files: 1 file restored around your own changes, 1 file recreated. /rewind undo takes this back" in said
         taken = {"calc.txt": "ONE\nbest\nthree\n", "mine.txt": "by hand\n", "new.txt": "added\n"}
         assert contents(desk.folder) == taken
         paid += sum(event.cost_usd or 0 for event in desk.shown if isinstance(event, ev.UsageReported))
@@ -141,7 +145,7 @@ async def test_the_user_is_asked_about_lines_that_both_changed(tmp_path: Path, a
         assert contents(desk.folder) == {"calc.txt": f"one\n{line}\nthree\n", "new.txt": "added\n"}
 
 
-@pytest.mark.parametrize("picked", ["other", "both"])
+@pytest.mark.parametrize("picked", ["other", "present"])
 async def test_the_session_can_be_replayed_and_verified(tmp_path: Path, picked: str) -> None:
     async with CacheServer(*PRESENT, *OTHER, "Three.") as server, WhatIfDesk(tmp_path, server.url) as desk:
         await desk.prompt("First")
@@ -154,15 +158,15 @@ async def test_the_session_can_be_replayed_and_verified(tmp_path: Path, picked: 
     assert found.difference is None, "\n".join(describe(found))
     assert found.exit_code == 0
     assert any("by /what-if" in reason for reason in found.counts.apart)
-    assert found.requests == (4 if picked == "both" else 5)
+    assert found.requests == (4 if picked == "present" else 5)
 
 
-async def test_both_results_are_kept_as_branches(tmp_path: Path) -> None:
+async def test_the_result_that_is_not_taken_stays_a_branch(tmp_path: Path) -> None:
     async with CacheServer(*PRESENT, *OTHER) as server, WhatIfDesk(tmp_path, server.url) as desk:
         await desk.prompt("First")
         await desk.prompt("Do it")
         before = contents(desk.folder)
-        assert "is a branch" in await desk.command(f"what-if {HAIKU} high", "both")
+        assert "is a branch" in await desk.command(f"what-if {HAIKU} high", "present")
         assert contents(desk.folder) == before
         assert (await desk.drawn())[1:] == [f"├─○ [what-if {HAIKU} high] Do it", "◉ Do it"]
         assert server.bodies[4]["output_config"]["effort"] == "high"
@@ -194,7 +198,7 @@ async def test_commands_see_the_copy_in_place_of_the_project(tmp_path: Path, tem
         await desk.prompt("Do it")
         before = contents(desk.folder)
         said = await desk.command(f"what-if {HAIKU}", "present")
-        assert not any(title.startswith("Run ") for title, _choices in desk.asked)
+        assert "Without a sandbox" not in desk.asked[0][1][0].detail
         assert contents(desk.folder) == before
         output = server.bodies[5]["messages"][-1]["content"][0]["content"]
         assert "right" in str(output)
@@ -222,6 +226,93 @@ async def test_a_prompt_that_changed_nothing_is_run_on_the_files_as_they_are(tmp
         assert [block["thinking"] for block in thinking] == ["About a file."]
         await desk.command("undo")
         assert contents(desk.folder) == {"calc.txt": CALC}
+
+
+async def test_rewind_undo_takes_back_the_conversation_and_the_files(tmp_path: Path) -> None:
+    async with CacheServer(*PRESENT, *OTHER) as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        before = contents(desk.folder)
+        await desk.command(f"what-if {HAIKU}", "other")
+        assert contents(desk.folder) != before
+        await desk.command("rewind undo")
+        assert contents(desk.folder) == before
+        assert (await desk.drawn())[1:] == [f"├─○ [what-if {HAIKU}] Do it", "◉ Do it"]
+        assert "Nothing was rewound" in await desk.command("rewind undo")
+
+
+async def test_a_result_that_was_taken_can_be_asked_for_again(tmp_path: Path) -> None:
+    third = (READ, edit("right", "third"), "Third done.")
+    async with CacheServer(*PRESENT, *OTHER, *third) as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        await desk.command(f"what-if {HAIKU}", "other")
+        said = await desk.command("what-if sonnet", "other")
+        # Both are compared with the files that the prompt found.
+        assert said.count("-right\n") == 2
+        assert "right" in str(server.bodies[-2]["messages"][-1])
+        assert contents(desk.folder) == {"calc.txt": "one\nthird\nthree\n"}
+        assert "-third\n+right\n" in await desk.command("rewind 2 both")
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_files_of_deny_rules_are_not_in_the_copies(tmp_path: Path, temp: Path, is_deleted: bool) -> None:
+    command = f"for name in $(ls -A); do cat $name; done; cat $(ls -d {temp}/*/copies/0/*); echo x > made.txt"
+    replies = (*PRESENT, reply(call("Bash", command=command)), "Done.")
+    settings = '{"permissions": {"deny": ["Read(secret.txt)"]}}'
+    async with (
+        CacheServer(*replies) as server,
+        WhatIfDesk(tmp_path, server.url, sandbox="on", trust=True, settings=settings) as desk,
+    ):
+        secret = desk.folder / "secret.txt"
+        secret.write_text("TOKEN=hidden\n")
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        if is_deleted:
+            # The snapshot still has it, and the sandbox covers only what the project has.
+            secret.unlink()
+        kept = {} if is_deleted else {"secret.txt": "TOKEN=hidden\n"}
+        said = await desk.command(f"what-if {HAIKU}", "other")
+        assert "three" in str(server.bodies[-1]["messages"][-1])
+        assert "TOKEN" not in str(server.bodies)
+        assert "secret.txt" not in said
+        assert contents(desk.folder) == {"calc.txt": CALC, "made.txt": "x\n", **kept}
+
+
+async def test_a_failure_of_the_model_leaves_nothing(tmp_path: Path, temp: Path) -> None:
+    async with CacheServer(*PRESENT, READ, fails(404)) as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        before = contents(desk.folder)
+        said = await desk.command(f"what-if {HAIKU}", "other")
+        assert said.startswith("The what-if failed. Nothing was changed. The agent what-if-1 failed: ")
+        assert await desk.drawn() == ["● First", "◉ Do it"]
+        assert contents(desk.folder) == before
+        assert not copies_in(temp)
+
+
+async def test_a_prompt_that_was_compacted_away_in_another_process_is_run_again(tmp_path: Path) -> None:
+    replies = (*PRESENT, "A summary.", *OTHER)
+    async with CacheServer(*replies) as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        await desk.prompt("Do it")
+        async for event in desk.engine.compact(""):
+            if isinstance(event, ev.PermissionRequested):
+                desk.engine.answer(event.request_id, Answer("allow"))
+        await desk.open_session(desk.engine.session_id)
+        await desk.command(f"what-if {HAIKU}", "other")
+        assert contents(desk.folder) == {"calc.txt": "one\nbest\nthree\n", "new.txt": "added\n"}
+        assert "One." in str(server.bodies[5]["messages"])
+        assert "A summary." not in str(server.bodies[5]["messages"])
+
+
+async def test_without_copies_of_files_there_is_no_what_if(tmp_path: Path) -> None:
+    async with CacheServer("One.") as server, WhatIfDesk(tmp_path, server.url, settings='{"undo": false}') as desk:
+        assert "no prompt yet" in await desk.command(f"what-if {HAIKU}")
+        await desk.prompt("First")
+        assert "needs the copies of files that undo keeps" in await desk.command(f"what-if {HAIKU}")
+        assert len(server.bodies) == 1
 
 
 async def test_changes_outside_of_the_copy_are_refused(tmp_path: Path) -> None:
@@ -262,8 +353,6 @@ async def test_esc_leaves_nothing(tmp_path: Path, temp: Path) -> None:
 
 
 async def test_questions_name_the_what_if(tmp_path: Path) -> None:
-    from agentcli.core.permission import Answer, PermissionMode
-
     async with CacheServer(*PRESENT, *OTHER) as server, WhatIfDesk(tmp_path, server.url) as desk:
         await desk.prompt("First")
         await desk.prompt("Do it")
