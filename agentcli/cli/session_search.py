@@ -13,14 +13,14 @@ import typer
 from agentcli.cli.help import terminal_style
 from agentcli.cli.output import echo, echo_json, echo_styled, notice, write_bytes
 from agentcli.cli.permissions import AsJson
-from agentcli.cli.sessions import state_folder
+from agentcli.cli.sessions import session_record, state_folder
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.text.format import ago, counted
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.search_index import SearchHit, SessionIndex, search_sessions
-from agentcli.session.search_text import SIGNS, WordQuery, WordsFound
+from agentcli.session.search_index import SearchHit, SessionIndex, WordsFound, can_be_found
+from agentcli.session.search_text import SIGNS
 
 _STOPPED = 130
 _PROGRESS_SECONDS = 0.1
@@ -40,20 +40,20 @@ def search(
     agentcli sessions search "the parser"  words that follow one another
     agentcli sessions search --all regex   the sessions of all folders
     """
-    if not WordQuery(words):
+    if not can_be_found(words):
         raise UsageError("Give at least one word with a letter or a digit.")
     index = SessionIndex(Paths.from_environ(os.environ).index_dir, state_folder())
     progress = _Progress()
     try:
         folder = None if everywhere else Path.cwd()
-        hits, problem = search_sessions(index, words, folder, limit, progress=progress)
+        hits, problem = index.update_and_search(words, folder, limit, progress)
         progress.clear()
     except KeyboardInterrupt:
         progress.clear()
         notice(f"Stopped{progress.state}. The next search continues.")
         return _STOPPED
     if problem:
-        notice(f"{problem} The session files were read instead, which takes longer.")
+        notice(f"{problem} An index in memory was used instead, which takes longer.")
     if as_json:
         echo_json([hit_record(hit) for hit in hits])
     else:
@@ -95,14 +95,8 @@ def _mark(found: WordsFound) -> str:
 
 
 def hit_record(hit: SearchHit) -> Json:
-    session = hit.session
     return {
-        "session_id": session.session_id,
-        "title": session.title,
-        "first_prompt": session.first_prompt,
-        "cwd": session.cwd,
-        "path": str(session.path),
-        "modified": session.modified,
+        **session_record(hit.session),
         "prompt": hit.number or None,
         "prompt_id": hit.prompt_id,
         "at": hit.at,

@@ -123,14 +123,14 @@ async def pick_session(front_end: FrontEnd, words: str = "") -> SessionChoice | 
 
 def _list_choices(index: SessionIndex, cwd: Path | None, words: str) -> tuple[list[SessionChoice], str]:
     """The second value says why the index was not used; "" if it was. Raises `UsageError`."""
-    from agentcli.session.search_index import NotNeeded, Pace, search_sessions
+    from agentcli.session.search_index import NotNeeded, Pace
 
     if not words:
         return [SessionChoice(info) for info in islice(index.list_sessions(cwd), MAX_LISTED)], ""
     until = time.monotonic() + MAX_SEARCH_SECONDS
     pace = Pace(lambda: time.monotonic() < until)
     try:
-        hits, problem = search_sessions(index, words.split(), cwd, MAX_LISTED, pace)
+        hits, problem = index.update_and_search(words.split(), cwd, MAX_LISTED, pace)
     except NotNeeded:
         how = "Repeat the search, or use agentcli sessions search."
         raise UsageError(f"Not all sessions are in the index yet. {how}") from None

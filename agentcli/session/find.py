@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,24 +56,30 @@ class SessionInfo:
 def list_sessions(state_dir: Path, cwd: Path | None = None, *, agents: bool = False) -> list[SessionInfo]:
     """The sessions of a project, or of all projects, newest first; `agents`: also those of sub-agents. Files that
     cannot be read are left out."""
-    return list(_sessions(state_dir, cwd, agents=agents))
+    return list(iterate_sessions(state_dir, cwd, agents=agents))
 
 
 def latest(state_dir: Path, cwd: Path) -> SessionInfo | None:
-    return next(_sessions(state_dir, cwd), None)
+    return next(iterate_sessions(state_dir, cwd), None)
 
 
-def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Iterator[SessionInfo]:
+def iterate_sessions(
+    state_dir: Path,
+    cwd: Path | None,
+    describe: Callable[[Path, os.stat_result], SessionInfo | None] = lambda path, _status: describe_session(path),
+    *,
+    agents: bool = False,
+) -> Iterator[SessionInfo]:
     """Sessions, newest first. Two folders may share a key (`a/b-c`, `a/b/c`), so the recorded folder is compared."""
-    for path in _paths(state_dir, cwd):
-        info = describe_session(path)
+    for path, status in list_files(state_dir, cwd):
+        info = describe(path, status)
         if info is not None and (agents or not info.parent) and (cwd is None or info.cwd in ("", str(cwd))):
             yield info
 
 
 def read_headers(state_dir: Path) -> Iterator[tuple[Path, Json]]:
     """The first record of each session of all projects, also of those of sub-agents."""
-    for path in _paths(state_dir, None):
+    for path, _status in list_files(state_dir, None):
         with suppress(OSError), open_regular(path) as file:
             yield path, decode_line(file.readline(WINDOW)) or {}
 
@@ -87,7 +94,7 @@ def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
     if not wanted:
         return []
     if is_session_id(wanted):
-        paths = [path for path in _paths(state_dir, None) if path.stem.lower() == wanted.lower()]
+        paths = [path for path, _status in list_files(state_dir, None) if path.stem.lower() == wanted.lower()]
         own = project_dir(state_dir, cwd)
         paths.sort(key=lambda path: path.parent != own)
         return [info for path in paths if (info := describe_session(path)) is not None]
@@ -171,22 +178,16 @@ def describe_session(path: Path) -> SessionInfo | None:
     )
 
 
-def _paths(state_dir: Path, cwd: Path | None) -> Iterator[Path]:
-    """Paths of session files, newest first."""
+def list_files(state_dir: Path, cwd: Path | None) -> list[tuple[Path, os.stat_result]]:
+    """Session files of a project, or of all projects, newest first."""
     folder = sessions_dir(state_dir) if cwd is None else project_dir(state_dir, cwd)
-    pattern = "*/*.jsonl" if cwd is None else "*.jsonl"
-    dated: list[tuple[int, str, Path]] = []
-    for path in folder.glob(pattern):
-        if not is_session_id(path.stem):
-            continue
-        try:
-            status = path.stat()
-        except OSError:
-            continue
-        if status.st_size:
-            dated.append((status.st_mtime_ns, path.name, path))
-    for _modified, _name, path in sorted(dated, reverse=True):
-        yield path
+    found = []
+    for path in folder.glob("*/*.jsonl" if cwd is None else "*.jsonl"):
+        if is_session_id(path.stem):
+            with suppress(OSError):
+                found.append((path, path.stat()))
+    dated = sorted(found, key=lambda file: (file[1].st_mtime_ns, file[0].name), reverse=True)
+    return [(path, status) for path, status in dated if status.st_size]
 
 
 def _records(window: bytes) -> Iterator[Json]:

@@ -1,64 +1,94 @@
 """The index of all sessions for full-text search, in SQLite's FTS5, and what lists of sessions show of each.
 
-It only repeats what session files say, so it may be deleted at any time. It is updated from what was appended to each
-file since the last time. The last prompt is always read again, because its answer may not have been complete.
+It only repeats what session files say, so it may be deleted at any time. A file that has changed is read again.
 
-Several processes may use it at the same time. Without FTS5, or where it cannot be written, `IndexUnavailable` says why,
-and `search_sessions` reads the session files instead.
+Several processes may use it at the same time. Where it cannot be used, `IndexUnavailable` says why, and
+`update_and_search` makes one in memory.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import astuple, fields, replace
+from dataclasses import asdict, fields
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zlib import crc32
 
 from agentcli.core.errors import AgentError
 from agentcli.core.files.access import real_path
 from agentcli.core.frozen import frozen
-from agentcli.session.base import is_session_id, make_private_dir, project_dir, sessions_dir
-from agentcli.session.find import SessionInfo, describe_session
-from agentcli.session.search_text import PromptText, Role, SessionText, WordQuery, WordsFound, clean, read_texts
+from agentcli.core.text.plaintext import spell_hidden
+from agentcli.core.text.secret_text import redact_values
+from agentcli.session.base import make_private_dir, sessions_dir
+from agentcli.session.find import SessionInfo, describe_session, iterate_sessions, list_files
+from agentcli.session.search_text import Role, SessionText, clean, read_texts
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 T = TypeVar("T")
-Pause = Callable[[], object]
-"""Called often during long work: it may sleep, or raise to stop."""
-Progress = Callable[[int, int], object]
-"""Called with the number of files that are done, and of all."""
+Step = Callable[[int, int], object]
+"""Called often during long work, with the number of files that are done, and of all. May sleep, or raise to stop."""
 
-BUSY_SECONDS = 10.0
+BUSY_SECONDS = 3.0
 SLICE_SECONDS = 0.002
-MAX_PIECE = 16_000
-"""Characters of a row of the index. A long prompt has several: the words of a query must stand in one of them."""
-_PIECES = 256
-"""Rows that a prompt has at most."""
-_ROLES: tuple[Role, ...] = ("prompt", "answer", "call")
+MAX_SNIPPET = 160
+MAX_BEGINNING = 16_000
+"""Characters of a prompt that come with a hit."""
+_BEFORE = 16
+"""Characters shown before the words that were found: rows of lists are short."""
+_MAX_PLACES = 30
+"""Places of words that are compared in a text. FTS5's own snippets take seconds for a word that is very frequent."""
+_ROLES: tuple[Role, ...] = ("title", "prompt", "answer", "call")
+_MAX_NUMBER = 0xFFFF
+"""The lower 16 bits of a row of the index are the number of a text in its file, the others the id of the file."""
 _SCHEMA = """
-CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, size INTEGER, changed INTEGER, info TEXT, folder BLOB,
-    read_to INTEGER, title TEXT, branch TEXT);
-CREATE TABLE prompts (key INTEGER PRIMARY KEY, file INTEGER, id TEXT, number INTEGER, at TEXT, begins INTEGER,
-    pieces INTEGER, cost REAL, changed TEXT);
-CREATE INDEX prompts_of_file ON prompts (file, number);
-CREATE VIRTUAL TABLE texts USING fts5 (prompt, answer, call, prefix = '2 3',
-    tokenize = 'unicode61 remove_diacritics 2');
+CREATE TABLE IF NOT EXISTS files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, size INTEGER, changed INTEGER, folder BLOB,
+    info TEXT, facts TEXT);
+CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (prompt_id UNINDEXED, number UNINDEXED, at UNINDEXED,
+    beginning UNINDEXED, title, prompt, answer, call, prefix = '2 3', tokenize = 'unicode61 remove_diacritics 2');
 """
-VERSION = crc32(f"1 {_SCHEMA} {[spec.name for spec in fields(SessionInfo)]}".encode()) & 0x7FFF_FFFF
-"""Changes with what is stored. Change the number in it if the same is stored with another meaning."""
+_SEARCH = """
+SELECT f.path, f.info, prompt_id, number, at, beginning,
+    highlight(texts, 4, char(1), char(2)), highlight(texts, 5, char(1), char(2)),
+    highlight(texts, 6, char(1), char(2)), highlight(texts, 7, char(1), char(2))
+FROM texts CROSS JOIN files f ON f.id = texts.rowid >> 16
+WHERE texts MATCH :query AND (:folder IS NULL OR f.folder IN (x'', :folder))
+ORDER BY texts.rowid DESC LIMIT :limit
+"""
+_INSERT = """
+INSERT INTO texts (rowid, prompt_id, number, at, beginning, title, prompt, answer, call)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MARKED = re.compile("\1(.*?)\2", re.DOTALL)
+_BLANKS = re.compile(r"\s+")
+_BREAK = "\u200b"
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without blanks between words (Thai to Khmer, Japanese, Chinese): each is a word of the index."""
 
 
 class IndexUnavailable(AgentError):
     """The index cannot be used. The text says why."""
+
+
+@frozen
+class WordsFound:
+    role: Role
+    text: str
+    """The words with some text around them, on one line that is safe to show."""
+    marks: tuple[tuple[int, int], ...]
+    """Where the words stand in it: first character, and the one after the last."""
 
 
 @frozen
@@ -69,6 +99,7 @@ class SearchHit:
     prompt_id: str
     """"" for a session's name."""
     number: int
+    """From 1, in the order of the file, branches included; 0 for a session's name."""
     at: str
     """Timestamp; "" for a session's name."""
     prompt: str
@@ -78,7 +109,10 @@ class SearchHit:
     @property
     def time(self) -> float:
         """When the prompt was sent, or when a session with this name was changed, in seconds."""
-        return _milliseconds(self.at, self.session.modified) / 1000
+        try:
+            return datetime.fromisoformat(self.at).timestamp()
+        except (ValueError, OverflowError):
+            return self.session.modified
 
 
 @frozen
@@ -87,8 +121,13 @@ class SessionFacts:
     """Of git, when the session began; "" if unknown."""
     prompts: int
     cost_usd: float
-    files: tuple[str, ...]
+    files: Sequence[str]
     """Files that it changed, the last ones first."""
+
+
+_STORED = [spec.name for kind in (SessionInfo, SessionFacts) for spec in fields(kind)]
+VERSION = crc32(f"3 {_SCHEMA} {_STORED}".encode()) & 0x7FFF_FFFF
+"""Changes with what is stored. Change the number in it if the same is stored with another meaning."""
 
 
 class NotNeeded(Exception):
@@ -102,7 +141,7 @@ class Pace:
         self._is_needed = is_needed
         self._began = 0.0
 
-    def __call__(self) -> None:
+    def __call__(self, _done: int, _all: int) -> None:
         """Raises `NotNeeded`."""
         if time.perf_counter() - self._began > SLICE_SECONDS:
             if not self._is_needed():
@@ -119,345 +158,233 @@ class SessionIndex:
         self._path = folder / f"{name}.sqlite" if folder is not None else None
         self._state_dir = state_dir
 
-    # ----------------------------------------------------------------------------------------------------- updating
-
-    def update(self, pause: Pause = lambda: None, progress: Progress = lambda _done, _all: None) -> None:
-        """Read what is new in the session files, the newest file first. What was done stays if `pause` raises. Raises
+    def update(self, step: Step = lambda _done, _all: None) -> None:
+        """Read the session files that have changed, the newest first. What was done stays if `step` raises. Raises
         `IndexUnavailable`."""
-        self._run(lambda db: self._update(db, pause, progress))
-
-    def _update(self, db: Connection, pause: Pause, progress: Progress) -> None:
-        files = _list_files(self._state_dir)
-        known = {path: (size, changed) for path, size, changed in db.execute("SELECT path, size, changed FROM files")}
-        for path in known.keys() - files.keys():
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                _forget(db, path)
-        due = [path for path in sorted(files, key=lambda path: -files[path][1]) if files[path] != known.get(path)]
-        for number, path in enumerate(due):
-            progress(number, len(due))
-            pause()
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                self._update_file(db, path, pause)
-        progress(len(due), len(due))
+        self._run(lambda db: _update(db, self._state_dir, step))
 
     def forget(self, paths: Iterable[Path]) -> None:
         """Remove sessions that were deleted, before the next update does. Raises `IndexUnavailable`."""
-
-        def work(db: Connection) -> None:
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                for path in paths:
-                    _forget(db, _relative(path))
-
         if self._path is not None and self._path.exists():
-            self._run(work)
+            self._run(lambda db: _forget(db, map(_relative, paths)))
 
-    def _update_file(self, db: Connection, path: str, pause: Pause) -> None:
-        whole_path = sessions_dir(self._state_dir) / path
-        row = db.execute("SELECT size, changed, id, read_to, title, branch FROM files WHERE path = ?", (path,))
-        size, changed, file_id, read_to, title, branch = row.fetchone() or (-1, 0, None, 0, "", "")
+    def search(self, words: Sequence[str], cwd: Path | None = None, limit: int = 50) -> list[SearchHit]:
+        """The prompts with all these words, or with words that begin with them, the newest session first; a word may
+        be several that follow one another. Of the sessions of a folder or of all. Raises `IndexUnavailable`."""
+        return self._run(lambda db: self._search(db, "prompt answer call", words, cwd, limit))
+
+    def update_and_search(
+        self, words: Sequence[str], cwd: Path | None, limit: int, step: Step
+    ) -> tuple[list[SearchHit], str]:
+        """Sessions with the words in their names, then prompts. The second value says why an index was made in memory;
+        "" if it was not. Raises `IndexUnavailable`."""
+
+        def work(db: Connection) -> list[SearchHit]:
+            _update(db, self._state_dir, step)
+            hits = self._search(db, "title", words, cwd, limit)
+            return [*hits, *self._search(db, "prompt answer call", words, cwd, limit - len(hits))]
+
         try:
-            status = whole_path.stat()
-            if (status.st_size, status.st_mtime_ns) == (size, changed):
-                return  # Another process was faster.
-            info = describe_session(whole_path)
-            is_shown = info is not None and not info.parent
-            if file_id is not None and (status.st_size < read_to or not is_shown):
-                _forget(db, path)
-                file_id = None
-            text = self._read_more(db, file_id, whole_path, pause) if is_shown else SessionText()
-        except OSError:
-            return
-        title, branch = clean(text.title) or title, clean(text.branch) or branch
-        if file_id is None:
-            file_id = db.execute("INSERT INTO files (path) VALUES (?)", (path,)).lastrowid
-        facts = json.dumps(None if info is None else _encode_info(replace(info, title=info.title or title)))
-        folder = os.fsencode(info.cwd) if info is not None else b""
-        db.execute(
-            "UPDATE files SET size = ?, changed = ?, info = ?, folder = ?, read_to = ?, title = ?, branch = ? "
-            "WHERE id = ?",
-            (status.st_size, status.st_mtime_ns, facts, folder, text.end, title, branch, file_id),
-        )
-        for prompt in text.prompts:
-            _add_prompt(db, int(file_id or 0), prompt, status.st_mtime)
+            return self._run(work), ""
+        except IndexUnavailable as error:
+            return self._run(work, in_memory=True), str(error)
 
-    def _read_more(self, db: Connection, file_id: int | None, path: Path, pause: Pause) -> SessionText:
-        """Read from the last indexed prompt on, and remove that from the index. Everything, if the file is not the one
-        that was indexed."""
-        query = "SELECT key, pieces, id, begins, number FROM prompts WHERE file = ? ORDER BY number DESC"
-        rows = db.execute(query, (file_id,)).fetchall()
-        if rows:
-            key, pieces, prompt_id, begins, number = rows[0]
-            text = read_texts(path, begins, number - 1, pause)
-            if text.prompts and (clean(text.prompts[0].id), text.prompts[0].begins) == (prompt_id, begins):
-                _remove_prompts(db, [(key, pieces)])
-                return text
-        _remove_prompts(db, [row[:2] for row in rows])
-        return read_texts(path, pause=pause)
-
-    # ---------------------------------------------------------------------------------------------------- reading
-
-    def search(self, query: WordQuery, cwd: Path | None = None, limit: int = 50) -> list[SearchHit]:
-        """The newest prompts in which the words occur, of the sessions of a folder or of all. Raises
-        `IndexUnavailable`."""
-        return self._run(lambda db: list(self._search(db, query, cwd, limit))) if query else []
-
-    def _search(self, db: Connection, query: WordQuery, cwd: Path | None, limit: int) -> Iterator[SearchHit]:
+    def _search(
+        self, db: Connection, columns: str, words: Sequence[str], cwd: Path | None, limit: int
+    ) -> list[SearchHit]:
+        if not can_be_found(words):
+            return []
+        # Between quotes FTS5 splits a text into words as it did for the index.
+        phrases = (_separate(clean(word)).replace('"', " ") for word in words)
+        query = " ".join(f'"{phrase}"*' for phrase in phrases)
         folder = None if cwd is None else os.fsencode(cwd)
-        found = db.execute(
-            "SELECT p.key, p.id, p.number, p.at, f.path, f.info, t.prompt, t.answer, t.call "
-            "FROM texts t CROSS JOIN prompts p ON p.key = t.rowid / ? CROSS JOIN files f ON f.id = p.file "
-            "WHERE texts MATCH ? AND (? IS NULL OR f.folder IN (x'', ?)) ORDER BY t.rowid DESC",
-            (_PIECES, query.fts, folder, folder),
-        )
-        seen = set()
-        for key, prompt_id, number, at, path, info, *texts in found:
-            if key not in seen:
-                seen.add(key)
-                session = _decode_info(sessions_dir(self._state_dir) / path, info)
-                (prompt,) = db.execute("SELECT prompt FROM texts WHERE rowid = ?", (key * _PIECES,)).fetchone()
-                where = query.locate(zip(_ROLES, texts, strict=True))
-                yield SearchHit(session, prompt_id, number, at, prompt, where)
-            if len(seen) == limit:
-                return
+        rows = db.execute(_SEARCH, {"query": f"{{{columns}}} : ({query})", "folder": folder, "limit": limit})
+        return [
+            SearchHit(self._decode(path, info), prompt_id, number, at, beginning, _choose_words(texts))
+            for path, info, prompt_id, number, at, beginning, *texts in rows
+        ]
 
     def facts(self, session: SessionInfo) -> SessionFacts | None:
         """What the index knows about a session; None if it was not read yet. Raises `IndexUnavailable`."""
-        return self._run(lambda db: self._facts(db, _relative(session.path)))
 
-    def _facts(self, db: Connection, path: str) -> SessionFacts | None:
-        row = db.execute("SELECT id, branch FROM files WHERE path = ?", (path,)).fetchone()
-        if row is None:
-            return None
-        query = "SELECT cost, changed FROM prompts WHERE file = ? ORDER BY number DESC"
-        prompts = db.execute(query, (row[0],)).fetchall()
-        files = dict.fromkeys(name for _cost, names in prompts for name in json.loads(names))
-        return SessionFacts(row[1], len(prompts), sum(cost for cost, _names in prompts), tuple(files))
+        def work(db: Connection) -> SessionFacts | None:
+            query = "SELECT facts FROM files WHERE path = ?"
+            row = db.execute(query, (_relative(session.path),)).fetchone()
+            return None if row is None else SessionFacts(**json.loads(row[0]))
+
+        return self._run(work)
 
     def list_sessions(self, cwd: Path | None = None) -> Iterator[SessionInfo]:
         """As `find.list_sessions`, but only files that have changed since the index was updated are read, when the
         caller gets to them."""
-        files = _list_files(self._state_dir, cwd)
-        try:
+        known = {}
+        with suppress(IndexUnavailable):
             rows = self._run(lambda db: db.execute("SELECT path, size, changed, info FROM files").fetchall())
-        except IndexUnavailable:
-            rows = []
-        known, folder = (
-            {path: (size, changed, info) for path, size, changed, info in rows},
-            sessions_dir(self._state_dir),
-        )
-        for path in sorted(files, key=lambda path: (files[path][1], path), reverse=True):
-            whole_path = folder / path
-            *state, facts = known.get(path, (0, 0, ""))
-            is_known = tuple(state) == files[path] and facts != "null"
-            info = _decode_info(whole_path, facts) if is_known else describe_session(whole_path)
-            if info is not None and not info.parent and (cwd is None or info.cwd in ("", str(cwd))):
-                yield info
+            known = {(path, size, changed): info for path, size, changed, info in rows}
 
-    # ------------------------------------------------------------------------------------------------- the database
+        def describe(path: Path, status: os.stat_result) -> SessionInfo | None:
+            name = _relative(path)
+            info = known.get((name, *_state(status)))
+            if info is not None:
+                with suppress(ValueError, TypeError):  # damaged: the next search makes the index again
+                    return self._decode(name, info)
+            return describe_session(path)
 
-    def _run(self, work: Callable[[Connection], T]) -> T:
+        return iterate_sessions(self._state_dir, cwd, describe)
+
+    def _decode(self, path: str, info: str) -> SessionInfo:
+        whole_path = sessions_dir(self._state_dir) / path
+        return SessionInfo(whole_path.stem, whole_path, **json.loads(info))
+
+    def _run(self, work: Callable[[Connection], T], *, in_memory: bool = False) -> T:
         """Work with the database; if that is damaged or of another version, make a new one and work with that."""
         try:
             import sqlite3
         except ImportError:
             raise IndexUnavailable("This Python has no SQLite.") from None
-        for is_last in (False, True):
+        transient = (
+            *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY),
+            *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+        )
+        for is_last in (True,) if in_memory else (False, True):
             try:
-                with closing(self._connect()) as db:
+                with closing(self._connect(in_memory)) as db:
                     return work(db)
-            except sqlite3.OperationalError as error:
+            except (sqlite3.DatabaseError, ValueError, TypeError, AttributeError) as error:
                 if "no such module" in str(error):
                     raise IndexUnavailable("The SQLite of this Python has no full-text search (FTS5).") from None
-                raise IndexUnavailable(f"The search index cannot be used: {error}.") from None
-            except (sqlite3.DatabaseError, _OtherVersion):
-                if is_last:
-                    raise IndexUnavailable("The search index is damaged and cannot be made again.") from None
-                self._delete()
+                if is_last or getattr(error, "sqlite_errorcode", 0) & 0xFF in transient:
+                    raise IndexUnavailable(f"The search index cannot be used: {error}.") from None
+                for end in ("", "-wal", "-shm"):
+                    with suppress(OSError):
+                        Path(f"{self._path}{end}").unlink()
             except OSError as error:
                 raise IndexUnavailable(f"The search index cannot be written: {error.strerror or error}.") from None
         raise AssertionError
 
-    def _connect(self) -> Connection:
+    def _connect(self, in_memory: bool) -> Connection:
         import sqlite3
 
-        if self._path is None:
-            raise IndexUnavailable("There is no folder for the search index: set HOME or AGENTCLI_CACHE_DIR.")
-        make_private_dir(self._path.parent)
-        # SQLite gives its other files the mode of this one.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        if not in_memory:
+            if self._path is None:
+                raise IndexUnavailable("There is no folder for the search index: set HOME or AGENTCLI_CACHE_DIR.")
+            make_private_dir(self._path.parent)
+            # SQLite gives its other files the mode of this one.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        db = sqlite3.connect(":memory:" if in_memory else str(self._path), timeout=BUSY_SECONDS, isolation_level=None)
         try:
             db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;")
-            if (version := _version(db)) not in (0, VERSION):
-                raise _OtherVersion
+            (version,) = db.execute("PRAGMA user_version").fetchone()
             if version == 0:
-                _create(db)
+                db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+            elif version != VERSION:
+                raise ValueError("made by another version")
         except BaseException:
             db.close()
             raise
         return db
 
-    def _delete(self) -> None:
-        for end in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                Path(f"{self._path}{end}").unlink()
 
-
-class _OtherVersion(Exception):
-    """The index was made by another version of the program."""
-
-
-def _version(db: Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _create(db: Connection) -> None:
-    with db:
-        db.execute("BEGIN IMMEDIATE")
-        if not _version(db):  # else another process was faster
-            for statement in _SCHEMA.split(";\n"):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _list_files(state_dir: Path, cwd: Path | None = None) -> dict[str, tuple[int, int]]:
-    """Session files of a folder or of all, below the folder of sessions, with size and time of change."""
-    folders = [sessions_dir(state_dir)] if cwd is None else []
-    names = [entry.name for folder in folders for entry in _scan(folder)]
-    found: dict[str, tuple[int, int]] = {}
-    for name in names if cwd is None else [project_dir(state_dir, cwd).name]:
-        for entry in _scan(sessions_dir(state_dir) / name):
-            if entry.name.endswith(".jsonl") and is_session_id(entry.name[:-6]):
-                with suppress(OSError):
-                    status = entry.stat()
-                    found[f"{name}/{entry.name}"] = status.st_size, status.st_mtime_ns
-    return found
+def can_be_found(words: Iterable[str]) -> bool:
+    """Whether there is something to search: a letter or a digit."""
+    return any(character.isalnum() for word in words for character in word)
 
 
 def _relative(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def _scan(folder: Path) -> Sequence[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return ()
+def _update(db: Connection, state_dir: Path, step: Step) -> None:
+    files = {_relative(path): (path, status) for path, status in list_files(state_dir, None)}
+    known = {path: tuple(state) for path, *state in db.execute("SELECT path, size, changed FROM files")}
+    _forget(db, known.keys() - files.keys())
+    due = [name for name, (_path, status) in files.items() if known.get(name) != _state(status)]
+    for number, name in enumerate(due):
+        step(number, len(due))
+        path, status = files[name]
+        row = db.execute("SELECT size, changed FROM files WHERE path = ?", (name,)).fetchone()
+        if row != _state(status):  # else another process was faster
+            with suppress(OSError):
+                _read_file(db, path, status, partial(step, number, len(due)))
+    step(len(due), len(due))
 
 
-def _encode_info(info: SessionInfo) -> list[Any]:
-    session_id, _path, *values = astuple(info)
-    return [session_id, "", *values]
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
-def _decode_info(path: Path, text: str) -> SessionInfo:
-    values = json.loads(text)
-    return SessionInfo(values[0], path, *values[2:])
+def _read_file(db: Connection, path: Path, status: os.stat_result, step: Callable[[], object]) -> None:
+    """Replace what the index has of a session. Raises `OSError`."""
+    info = describe_session(path)
+    text = SessionText() if info is None or info.parent else read_texts(path, step)
+    facts = SessionFacts(text.branch, text.prompts, text.cost_usd, [*reversed(text.files)])
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        _remove(db, _relative(path))
+        if info is None:
+            return
+        stored = {name: value for name, value in asdict(info).items() if name not in ("session_id", "path")}
+        about = _relative(path), *_state(status), os.fsencode(info.cwd), json.dumps(stored), json.dumps(asdict(facts))
+        file_id = _free_id(db, path, status)
+        db.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", (file_id, *about))
+        if info.parent:
+            return
+        first = file_id << 16
+        db.execute(_INSERT, (first, "", 0, "", "", _separate(clean(redact_values(info.title))), "", "", ""))
+        for row, part in enumerate(text.parts[:_MAX_NUMBER], first + 1):
+            beginning = (part.first or part).join("prompt", MAX_BEGINNING)
+            texts = (_separate(part.join(role)) for role in _ROLES[1:])
+            db.execute(_INSERT, (row, part.id, part.number, part.at, beginning, "", *texts))
 
 
-def _forget(db: Connection, path: str) -> None:
-    row = db.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
-    if row is not None:
-        _remove_prompts(db, db.execute("SELECT key, pieces FROM prompts WHERE file = ?", row).fetchall())
-        db.execute("DELETE FROM files WHERE id = ?", row)
+def _free_id(db: Connection, path: Path, status: os.stat_result) -> int:
+    """An id that grows with the time of the change, so that the newest rows are found first without sorting. Files of
+    the same second are spread by their names."""
+    file_id = min(max(int(status.st_mtime), 0), 0xFFFF_FFFF) << 14 | crc32(path.name.encode()) & 0x3FFF
+    while db.execute("SELECT 1 FROM files WHERE id = ?", (file_id,)).fetchone():
+        file_id += 1
+    return file_id
 
 
-def _remove_prompts(db: Connection, prompts: Sequence[tuple[int, int]]) -> None:
-    for key, pieces in prompts:
-        db.execute("DELETE FROM texts WHERE rowid BETWEEN ? AND ?", (key * _PIECES, key * _PIECES + pieces))
-        db.execute("DELETE FROM prompts WHERE key = ?", (key,))
+def _forget(db: Connection, names: Iterable[str]) -> None:
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        for name in names:
+            _remove(db, name)
 
 
-def _add_prompt(db: Connection, file_id: int, prompt: PromptText, changed: float) -> None:
-    columns = [list(_cut(prompt.join(role))) for role in _ROLES]
-    count = min(_PIECES, max(1, *map(len, columns)))
-    key = _free_key(db, _milliseconds(prompt.at, changed), file_id * 8_191 + prompt.number)
-    names = json.dumps([*reversed(prompt.files)])
-    about = clean(prompt.id), prompt.number, clean(prompt.at), prompt.begins
-    row = (key, file_id, *about, count, prompt.cost_usd, names)
-    db.execute("INSERT INTO prompts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    for piece in range(count):
-        texts = [column[piece] if piece < len(column) else "" for column in columns]
-        db.execute(
-            "INSERT INTO texts (rowid, prompt, answer, call) VALUES (?, ?, ?, ?)", (key * _PIECES + piece, *texts)
-        )
+def _remove(db: Connection, name: str) -> None:
+    for (file_id,) in db.execute("SELECT id FROM files WHERE path = ?", (name,)).fetchall():
+        first = file_id << 16
+        db.execute("DELETE FROM texts WHERE rowid BETWEEN ? AND ?", (first, first + _MAX_NUMBER))
+        db.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
 
-def _free_key(db: Connection, milliseconds: int, spread: int) -> int:
-    """A key that grows with time, so that the newest rows are found first without sorting. Copies of sessions have
-    prompts of the same time: their keys are spread over a range that doubles until one is free."""
-    for bits in range(32):
-        key = milliseconds + spread % (1 << bits)
-        if db.execute("SELECT 1 FROM prompts WHERE key = ?", (key,)).fetchone() is None:
-            break
-    return key
+def _separate(text: str) -> str:
+    """The text with an invisible break after each letter that is a word of the index."""
+    return text if text.isascii() else _UNSPACED.sub(rf"\g<0>{_BREAK}", text.replace(_BREAK, ""))
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Pieces of a long text, cut at white space."""
-    while len(text) > MAX_PIECE:
-        end = max(text.rfind(" ", 0, MAX_PIECE), text.rfind("\n", 0, MAX_PIECE)) + 1 or MAX_PIECE
-        yield text[:end]
-        text = text[end:]
-    yield text
+def _join(text: str) -> str:
+    return text.replace(_BREAK, "")
 
 
-def _milliseconds(timestamp: str, otherwise: float) -> int:
-    try:
-        seconds = datetime.fromisoformat(timestamp).timestamp()
-    except (ValueError, OverflowError):
-        seconds = otherwise
-    return int(min(max(seconds, 0.0), 2.0**40) * 1000)
-
-
-# ----------------------------------------------------------------------------------------------- names, files as well
-
-
-def search_sessions(
-    index: SessionIndex,
-    words: Sequence[str],
-    cwd: Path | None,
-    limit: int,
-    pause: Pause = lambda: None,
-    progress: Progress = lambda _done, _all: None,
-) -> tuple[list[SearchHit], str]:
-    """Update the index and search: sessions with the words in their names, then prompts, the newest ones first. The
-    second value says why session files were read instead of the index; "" if not."""
-    query = WordQuery(words)
-    if not query:
-        return [], ""
-    problem = ""
-    try:
-        index.update(pause, progress)
-        found = index.search(query, cwd, limit)
-    except IndexUnavailable as error:
-        problem = str(error)
-    sessions = list(index.list_sessions(cwd))
-    hits = [
-        SearchHit(info, "", 0, "", "", query.locate([("title", info.title)]))
-        for info in sessions
-        if info.title and query.matches([info.title])
-    ]
-    if problem:
-        found = list(_scan_files(sessions, query, limit, pause))
-    return [*hits, *found][:limit], problem
-
-
-def _scan_files(sessions: Sequence[SessionInfo], query: WordQuery, limit: int, pause: Pause) -> Iterator[SearchHit]:
-    count = 0
-    for info in sessions:
-        try:
-            prompts = read_texts(info.path, pause=pause).prompts
-        except OSError:
-            continue
-        for prompt in reversed(prompts):
-            texts = [(role, prompt.join(role)) for role in _ROLES]
-            if query.matches([text for _role, text in texts]):
-                yield SearchHit(info, prompt.id, prompt.number, prompt.at, texts[0][1], query.locate(texts))
-                count += 1
-            if count == limit:
-                return
+def _choose_words(texts: Sequence[str]) -> WordsFound:
+    """The place with most of the words, which are between the characters 1 and 2, in the texts of the roles."""
+    most, role, text, place = 0, _ROLES[0], "", 0
+    for one, other in zip(_ROLES, texts, strict=True):
+        places = [(mark.start(), mark[1].lower()) for mark in islice(_MARKED.finditer(other), _MAX_PLACES)]
+        for number, (start, _word) in enumerate(places):
+            count = len({word for position, word in places[number:] if position < start + MAX_SNIPPET})
+            if count > most:
+                most, role, text, place = count, one, other, start
+    before = _BLANKS.sub(" ", re.sub("[\1\2]", "", _join(text[max(0, place - MAX_SNIPPET) : place])))
+    if len(before) > _BEFORE:
+        before = "… " + before[before.find(" ", len(before) - _BEFORE) + 1 or -_BEFORE :]
+    line, marks = "", []
+    after = _BLANKS.sub(" ", _join(text[place : place + 3 * MAX_SNIPPET]))
+    for number, piece in enumerate(re.split("[\1\2]", before + after)):
+        start, line = len(line), line + spell_hidden(piece)
+        if number % 2 and start < MAX_SNIPPET:
+            marks.append((start, min(len(line), MAX_SNIPPET)))
+    return WordsFound(role, line[:MAX_SNIPPET].rstrip(), tuple(marks))

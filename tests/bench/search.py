@@ -16,7 +16,6 @@ from pathlib import Path
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.session.base import SessionContext, project_dir
 from agentcli.session.search_index import SessionIndex
-from agentcli.session.search_text import WordQuery
 from agentcli.session.store import SessionStore
 from tests.bench.measure import Measure, Report
 from tests.bench.program import Workshop, workshop
@@ -43,10 +42,10 @@ def search(runs: int, sessions: int = SESSIONS, megabytes: float = MEGABYTES) ->
         queries = {"a rare word": WORDS[-1], "a frequent word": WORDS[0], "two words": f"{WORDS[1]} {WORDS[-2]}"}
         queries |= {"one letter": WORDS[0][:1], "two letters": WORDS[0][:2], "four letters": WORDS[0][:4]}
         found = [
-            Measure(f"search, {name}", timed(runs, partial(index.search, WordQuery(text.split()))), budget=200)
+            Measure(f"search, {name}", timed(runs, partial(index.search, text.split())), budget=200)
             for name, text in queries.items()
         ]
-        assert index.search(WordQuery([WORDS[0]]))
+        assert index.search([WORDS[0]])
         unchanged = Measure("update without changes", timed(runs, index.update))
         listed = Measure("list of all sessions", timed(runs, lambda: list(index.list_sessions())))
         shown, found_in_app = zip(*(_open_list(place) for _run in range(runs)), strict=True)

@@ -60,4 +60,4 @@ async def test_words_of_old_sessions_are_found_with_the_command_that_opens_them(
     program.environ["AGENTCLI_CACHE_DIR"] = str(index)
     without = await program.run("sessions", "search", "giraffe")
     assert (without.code, "prompt 2" in without.out) == (0, True)
-    assert "The session files were read instead" in without.err
+    assert "An index in memory was used instead" in without.err

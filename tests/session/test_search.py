@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from agentcli.core.usage import Usage
 from agentcli.session import search_index
 from agentcli.session.base import Rewind
 from agentcli.session.find import list_sessions
-from agentcli.session.search_index import IndexUnavailable, SearchHit, SessionIndex, search_sessions
-from agentcli.session.search_text import WordQuery
+from agentcli.session.search_index import IndexUnavailable, SearchHit, SessionIndex
+from agentcli.session.search_text import SessionText
 from agentcli.session.store import SessionStore
 from tests.session.conversations import FixedClock, result, workplace
 
@@ -87,15 +88,19 @@ def index_of(folder: Path) -> SessionIndex:
     return SessionIndex(folder / "cache", folder / "state")
 
 
+def search(index: SessionIndex, words: Sequence[str], cwd: Path | None = None) -> tuple[list[SearchHit], str]:
+    return index.update_and_search(words, cwd, 50, lambda _done, _all: None)
+
+
 def found(folder: Path, *words: str, cwd: Path | None = None) -> list[tuple[str, int, str]]:
     """The hits in an index that is up to date: session, number of the prompt, where."""
-    hits, problem = search_sessions(index_of(folder), words, cwd, 50)
+    hits, problem = search(index_of(folder), words, cwd)
     assert problem == ""
     return [(hit.session.session_id[:1], hit.number, hit.found.role) for hit in hits]
 
 
 def one_hit(folder: Path, *words: str) -> SearchHit:
-    (hit,) = search_sessions(index_of(folder), words, None, 50)[0]
+    (hit,) = search(index_of(folder), words)[0]
     return hit
 
 
@@ -128,19 +133,57 @@ def test_prompts_answers_commands_and_names_are_found_and_results_are_not(tmp_pa
         assert found(tmp_path, *words) == [], words
     facts = index_of(tmp_path).facts(list_sessions(tmp_path / "state")[0])
     assert facts is not None
-    assert (facts.prompts, facts.cost_usd, facts.files) == (2, 0.75, ("src/parser.py",))
+    assert (facts.prompts, facts.cost_usd, facts.files) == (2, 0.75, ["src/parser.py"])
 
 
-def test_the_newest_prompt_comes_first_also_across_sessions_and_folders(tmp_path: Path) -> None:
+def test_the_newest_session_comes_first_and_in_it_the_newest_prompt(tmp_path: Path) -> None:
     first, second = Talk(tmp_path, 0), Talk(tmp_path, 1)
     first.say("apple one")
     second.say("apple two")
     first.say("apple three")
-    for talk in (first, second):
-        talk.close()
-    assert [(id, number) for id, number, _role in found(tmp_path, "apple")] == [("a", 2), ("b", 1), ("a", 1)]
-    assert found(tmp_path, "apple", cwd=tmp_path) == found(tmp_path, "apple")
+    for when, talk in enumerate((second, first)):
+        os.utime(talk.close(), (1000 + when, 1000 + when))
+    newest_first = [("a", 2, "prompt"), ("a", 1, "prompt"), ("b", 1, "prompt")]
+    assert found(tmp_path, "apple") == newest_first
+    assert found(tmp_path, "apple", cwd=tmp_path) == newest_first
     assert found(tmp_path, "apple", cwd=tmp_path / "elsewhere") == []
+    os.utime(second.path, (2000, 2000))
+    assert found(tmp_path, "apple") == [newest_first[2], *newest_first[:2]]
+
+
+def test_secrets_are_not_shown_by_a_search(tmp_path: Path) -> None:
+    talk, key = Talk(tmp_path), "sk-ant-api03-" + "Zx9" * 12
+    talk.store.set_title(f"apple {key}")
+    talk.say(f"apple {key}", f"apple {key}", ToolUseBlock("t", "Bash", {"command": f"apple {key}"}))
+    talk.close()
+    hits, _problem = search(index_of(tmp_path), ["apple"])
+    assert [hit.found.role for hit in hits] == ["title", "prompt"]
+    with database(tmp_path) as db:
+        rows = db.execute("SELECT title, prompt, answer, call FROM texts").fetchall()
+    assert "Zx9" not in str([rows, [hit.found.text for hit in hits]])
+
+
+def test_words_of_scripts_without_blanks_are_found_inside_a_text(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.say("请修复全文搜索的错误", "検索エンジンを直しました。 ค้นหาข้อความ")
+    talk.close()
+    for word, role in (("搜索", "prompt"), ("エンジン", "answer"), ("ข้อ", "answer")):
+        assert found(tmp_path, word) == [("a", 1, role)]
+    assert found(tmp_path, "索搜") == []
+    hit = one_hit(tmp_path, "搜索")
+    assert (hit.prompt, hit.found.text) == ("请修复全文搜索的错误",) * 2
+    assert [hit.found.text[first:last] for first, last in hit.found.marks] == ["搜索"]
+
+
+@pytest.mark.parametrize(
+    "word", ['"', "*", "NEAR(", "-needle", "prompt:needle", "^needle", "needle OR", "🎉", "\0", "{}"]
+)
+def test_the_syntax_of_fts5_means_nothing_in_a_query(tmp_path: Path, word: str) -> None:
+    talk = Talk(tmp_path)
+    talk.say("A needle OR something NEAR it, prompt: needle")
+    talk.close()
+    assert found(tmp_path, word, "needle") == [("a", 1, "prompt")]
+    assert found(tmp_path, *[word, "needle"] * 500) == [("a", 1, "prompt")]
 
 
 def test_a_hit_has_the_words_around_it_marked_and_is_inert(tmp_path: Path) -> None:
@@ -155,32 +198,30 @@ def test_a_hit_has_the_words_around_it_marked_and_is_inert(tmp_path: Path) -> No
     assert found_words.text.startswith("… ")
     assert len(found_words.text) <= 160
     assert not any(character in found_words.text for character in "\x1b\x07\u202e\ud800")
-    assert "[bold]x[/bold]" in found_words.text
+    assert "[bold]x[/bold]" in one_hit(tmp_path, "the bold").found.text
 
 
-def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk = Talk(tmp_path)
+def test_only_files_that_have_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, other = Talk(tmp_path), Talk(tmp_path, 1)
     for number in range(4):
         talk.say(f"apple {number}")
+    other.say("no fruit")
     index_of(tmp_path).update()
-    read: list[int] = []
+    read: list[Path] = []
     original = search_index.read_texts
 
-    def read_texts(path: Path, begin: int = 0, *rest: object, **more: object) -> object:
-        read.append(begin)
-        return original(path, begin, *rest, **more)  # type: ignore[arg-type]
+    def read_texts(path: Path, step: Callable[[], object]) -> SessionText:
+        read.append(path)
+        return original(path, step)
 
     monkeypatch.setattr(search_index, "read_texts", read_texts)
     assert len(found(tmp_path, "apple")) == 4
     assert read == []
-    size = talk.path.stat().st_size
     talk.say("more apples", "and pears")
     assert [number for _id, number, _role in found(tmp_path, "apple")] == [5, 4, 3, 2, 1]
-    assert len(read) == 1
-    assert 0 < read[0] < size
-    talk.finish(ToolUseBlock("x", "Read", {}), "nothing")
-    assert found(tmp_path, "pears") == [("a", 5, "answer")], "a prompt that was read twice is found once"
+    assert read == [talk.path]
     talk.close()
+    other.close()
 
 
 def test_a_torn_last_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
@@ -207,6 +248,9 @@ def test_deleted_sessions_are_forgotten_and_agents_are_left_out(tmp_path: Path) 
     assert [info.session_id for info in index_of(tmp_path).list_sessions()] == [IDS[0]]
     gone.path.unlink()
     assert found(tmp_path, "apple") == []
+    agent.store.set_title("apple")
+    agent.close()
+    assert found(tmp_path, "apple") == []
     with database(tmp_path) as db:
         assert db.execute("SELECT count(*) FROM texts").fetchone() == (0,)
         assert db.execute("SELECT count(*) FROM files").fetchone() == (1,)
@@ -221,7 +265,7 @@ def test_a_session_can_be_forgotten_without_an_update(tmp_path: Path) -> None:
         talk.close()
     assert len(found(tmp_path, "apple")) == 2
     index_of(tmp_path).forget([gone.path])
-    assert [hit.session.session_id for hit in index_of(tmp_path).search(WordQuery(["apple"]))] == [IDS[1]]
+    assert [hit.session.session_id for hit in index_of(tmp_path).search(["apple"])] == [IDS[1]]
 
 
 def test_branches_that_were_left_and_copies_are_found_too(tmp_path: Path) -> None:
@@ -285,7 +329,18 @@ def test_long_texts_are_found_whole_and_the_index_is_private(tmp_path: Path) -> 
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-@pytest.mark.parametrize("damage", ["older", "garbage", "truncated"])
+def test_a_very_long_text_is_searched_in_parts(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.say("word " * 100_000)
+    talk.close()
+    index_of(tmp_path).update()
+    hits = index_of(tmp_path).search(["word"])
+    assert [hit.number for hit in hits] == [1] * 10
+    assert {hit.prompt[:10] for hit in hits} == {"word word "}
+    assert max(len(hit.found.text) for hit in hits) <= 160
+
+
+@pytest.mark.parametrize("damage", ["older", "garbage", "truncated", "text"])
 def test_an_index_that_is_damaged_or_of_another_version_is_made_again(tmp_path: Path, damage: str) -> None:
     talk = Talk(tmp_path)
     for number in range(100):
@@ -295,7 +350,13 @@ def test_an_index_that_is_damaged_or_of_another_version_is_made_again(tmp_path: 
     (path,) = (tmp_path / "cache").glob("*.sqlite")
     if damage == "older":
         with database(tmp_path) as db:
-            db.executescript("PRAGMA user_version = 999; DROP TABLE prompts;")
+            db.executescript("PRAGMA user_version = 999; DROP TABLE files;")
+    elif damage == "text":
+        with database(tmp_path) as db:
+            db.execute("UPDATE files SET info = '[' || info, facts = NULL")
+        (info,) = list_sessions(tmp_path / "state")
+        assert list(index_of(tmp_path).list_sessions()) == [info]
+        assert index_of(tmp_path).facts(info) is None, "it is made again, and empty until it is updated"
     else:
         path.write_bytes(b"garbage " * 2_000 if damage == "garbage" else path.read_bytes()[:5_000])
     assert len(found(tmp_path, "apple")) == 50
@@ -311,8 +372,8 @@ def test_two_processes_may_update_and_search_at_the_same_time(tmp_path: Path) ->
         for done in [pool.submit(found, tmp_path, "apple") for _number in range(8)]:
             assert len(done.result()) == 50
     with database(tmp_path) as db:
-        assert db.execute("SELECT count(*) FROM prompts").fetchone() == (80,)
-        assert db.execute("SELECT count(*) FROM texts").fetchone() == (80,)
+        assert db.execute("SELECT count(*) FROM files").fetchone() == (4,)
+        assert db.execute("SELECT count(*) FROM texts").fetchone() == (84,)
 
 
 def test_an_interrupted_update_keeps_what_is_done_and_the_next_one_continues(tmp_path: Path) -> None:
@@ -321,68 +382,89 @@ def test_an_interrupted_update_keeps_what_is_done_and_the_next_one_continues(tmp
         talk.say("apple")
         talk.close()
         os.utime(talk.path, (1000 + number, 1000 + number))
-    index, seen = index_of(tmp_path), list[tuple[int, int]]()
+    index, seen = index_of(tmp_path), dict[tuple[int, int], None]()
 
-    def progress(done: int, total: int) -> None:
-        seen.append((done, total))
-        if done == 2:
+    def step(*state: int) -> None:
+        seen[state[0], state[1]] = None
+        if state[0] == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index.update(progress=progress)
-    assert seen == [(0, 3), (1, 3), (2, 3)]
-    assert {hit.session.session_id for hit in index.search(WordQuery(["apple"]))} == {IDS[2], IDS[1]}, "newest first"
+        index.update(step)
+    assert [*seen] == [(0, 3), (1, 3), (2, 3)]
+    assert {hit.session.session_id for hit in index.search(["apple"])} == {IDS[2], IDS[1]}, "newest first"
     seen.clear()
-    index.update(progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(0, 1), (1, 1)]
+    index.update(lambda *state: seen.update({state: None}))
+    assert [*seen] == [(0, 1), (1, 1)]
 
 
-@pytest.mark.parametrize("case", ["no folder", "no FTS5", "not a folder", "full disk"])
-def test_without_an_index_the_session_files_are_read_and_the_reason_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file may become larger than 50 kB, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    index_of(folder).update()
+    with database(folder) as db:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("BEGIN EXCLUSIVE")
+        yield
+        db.rollback()
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("no folder", "There is no folder"),
+        ("not a folder", "cannot be written"),
+        ("full disk", "cannot be used: "),
+        ("locked", "cannot be used: database is locked"),
+    ],
+)
+def test_without_an_index_on_the_disk_one_in_memory_serves_and_the_reason_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, reason: str
 ) -> None:
+    monkeypatch.setattr(search_index, "BUSY_SECONDS", 0.01)
     first, second = Talk(tmp_path, 0), Talk(tmp_path, 1)
     for talk in (first, second):
-        talk.say("apple", "A pear, grüß Gott.")
+        talk.say("apple", "A pear, grüß Gott." + "filler " * 10_000)
         talk.say("An apple again")
         talk.close()
     os.utime(first.path, (1000, 1000))
-    reason = {"no folder": "There is no folder", "no FTS5": "FTS5", "not a folder": "cannot be written"}
     if case == "not a folder":
         (tmp_path / "cache").write_text("")
-    elif case == "no FTS5":
-        monkeypatch.setattr(search_index, "_SCHEMA", search_index._SCHEMA.replace("fts5", "fts99"))
-    elif case == "full disk":
-
-        def fail(*_arguments: object) -> None:
-            raise sqlite3.OperationalError("database or disk is full")
-
-        monkeypatch.setattr(search_index, "_create", fail)
     index = SessionIndex(None if case == "no folder" else tmp_path / "cache", tmp_path / "state")
-    with pytest.raises(IndexUnavailable, match=reason.get(case, "disk is full")):
-        index.update()
-    hits, problem = search_sessions(index, ["apple"], tmp_path, 3)
-    assert reason.get(case, "disk is full") in problem
-    found_prompts = [(hit.session.session_id, hit.number) for hit in hits]
-    assert found_prompts == [(IDS[1], 2), (IDS[1], 1), (IDS[0], 2)]
-    assert [hit.found.role for hit in search_sessions(index, ["gruß"], tmp_path, 3)[0]] == ["answer", "answer"]
-    assert len(list(index.list_sessions())) == 2
+    trouble = {"full disk": no_room(), "locked": locked(tmp_path)}
+    with trouble.get(case, nullcontext()):
+        with pytest.raises(IndexUnavailable, match=reason):
+            index.update()
+        hits, problem = index.update_and_search(["apple"], tmp_path, 3, lambda _done, _all: None)
+        assert reason in problem
+        assert [(hit.session.session_id, hit.number) for hit in hits] == [(IDS[1], 2), (IDS[1], 1), (IDS[0], 2)]
+        assert len(list(index.list_sessions())) == 2
 
 
-def test_an_index_that_cannot_be_brought_up_to_date_is_not_relied_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_fts5_the_reason_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Talk(tmp_path).close()
+    monkeypatch.setattr(search_index, "_SCHEMA", search_index._SCHEMA.replace("fts5", "fts99"))
+    with pytest.raises(IndexUnavailable, match="FTS5"):
+        search(index_of(tmp_path), ["apple"])
+
+
+def test_an_index_that_cannot_be_brought_up_to_date_is_not_relied_on(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.say("apple")
     assert found(tmp_path, "apple") == [("a", 1, "prompt")]
-    talk.say("another apple")
+    talk.say("another apple", "filler " * 10_000)
     talk.close()
-
-    def fail(*_arguments: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(search_index, "_add_prompt", fail)
-        hits, problem = search_sessions(index_of(tmp_path), ["apple"], None, 50)
-        assert ([hit.number for hit in hits], "disk is full" in problem) == ([2, 1], True)
+    with no_room():
+        hits, problem = search(index_of(tmp_path), ["apple"])
+        assert ([hit.number for hit in hits], "cannot be used" in problem) == ([2, 1], True)
     assert found(tmp_path, "apple") == [("a", 2, "prompt"), ("a", 1, "prompt")], "nothing is lost by the failure"

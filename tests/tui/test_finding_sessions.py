@@ -9,7 +9,6 @@ import pytest
 from textual.pilot import Pilot
 
 from agentcli.session.search_index import SessionIndex
-from agentcli.session.search_text import WordQuery
 from agentcli.tui.app import AgentApp
 from tests.tui.test_app import Desk, idle, read_earlier_late, sends, shown, until
 
@@ -99,11 +98,11 @@ def test_a_session_that_was_left_is_in_the_index_when_the_user_is_away(tmp_path:
         app.opener._collect_while_away()
         await clear(pilot, app, old)
         app.opener._collect_while_away()
-        assert await asyncio.to_thread(index.search, WordQuery(["giraffe"])) == [], "the user has just typed"
+        assert await asyncio.to_thread(index.search, ["giraffe"]) == [], "the user has just typed"
         app.chat.prompt.last_typed -= 3600
         app.opener._collect_while_away()
         await app.workers.wait_for_complete([worker for worker in app.workers if worker.group == "index"])
-        (hit,) = await asyncio.to_thread(index.search, WordQuery(["giraffe"]))
+        (hit,) = await asyncio.to_thread(index.search, ["giraffe"])
         assert hit.session.session_id == old
 
     Desk(tmp_path, *ANSWERS).play(script)

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from agentcli.commands.session import SessionChoice
 from agentcli.core.text.format import ago, counted, money
 from agentcli.session.find import SessionInfo
 from agentcli.session.search_index import IndexUnavailable, NotNeeded, Pace, SearchHit, SessionFacts, SessionIndex
-from agentcli.session.search_text import SIGNS, WordQuery
+from agentcli.session.search_text import SIGNS
 from agentcli.tui.blocks.rows import Runs
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import FoundEntry, Row, RowEntry, entries_of, find
@@ -24,10 +25,8 @@ LastLines = Callable[[SessionInfo], Sequence[str]]
 MAX_NAMES = 8
 """Names above the texts that were found."""
 MAX_HITS = 50
-_BEFORE_HIT = 10
-"""Characters before a hit: beside a preview, rows are short."""
-_FIRST_BATCH, _BATCH = 0.1, 1.0
-"""Seconds after which the sessions listed so far are shown. With an index the first batch is all of them."""
+_FIRST = 100
+"""Sessions that are shown while the others are listed, which takes seconds if there are thousands and no index."""
 _TYPING_SECONDS = 0.08
 """How long a query must stay the same before texts are searched."""
 
@@ -80,29 +79,18 @@ class SessionPicker(Picker[SessionChoice]):
         return None if self._is_everywhere else self._cwd
 
     async def _read(self) -> None:
-        sessions: list[SessionInfo] = []
-        listed, seconds = self._index.list_sessions(self._folder), _FIRST_BATCH
+        for count in (_FIRST, None):
+            entries = await asyncio.to_thread(self._list_entries, count)
+            if not self.is_open:
+                return
+            self.empty = "There are no sessions here yet."
+            self._set_entries(entries)
+            if len(entries) < _FIRST:
+                return
 
-        def read() -> tuple[bool, list[RowEntry[SessionChoice]]]:
-            until, is_cut = time.monotonic() + seconds, False
-            for info in listed:
-                sessions.append(info)
-                if is_cut := time.monotonic() > until:
-                    break
-            return is_cut, entries_of(session_rows(sessions, self._now()))
-
-        try:
-            is_more = True
-            while is_more:
-                is_more, entries = await asyncio.to_thread(read)
-                if not self.is_open:
-                    return
-                self.empty = "There are no sessions here yet."
-                self._set_entries(entries)
-                seconds = _BATCH
-        except OSError as error:
-            self.empty = f"The sessions could not be read: {error.strerror or error}."
-            self.settle()
+    def _list_entries(self, count: int | None) -> list[RowEntry[SessionChoice]]:
+        sessions = list(islice(self._index.list_sessions(self._folder), count))
+        return entries_of(session_rows(sessions, self._now()))
 
     async def _update(self) -> None:
         try:
@@ -123,15 +111,9 @@ class SessionPicker(Picker[SessionChoice]):
         words, found = query.casefold().split(), find(entries, query)
         if not words or self._hits_for != query.strip():
             return found
-        exact: list[FoundEntry[SessionChoice]] = []
-        others: list[FoundEntry[SessionChoice]] = []
-        for one in found:
-            is_exact = all(word in one.entry.folded_label for word in words)
-            (exact if is_exact else others).append(one)
-        # The name of a session is often its first prompt.
-        shown = {one.entry.row.value.session.path for one in exact}
-        texts = [one for one in self._hits if not (_is_first_prompt(one) and one.entry.row.value.session.path in shown)]
-        return [*exact[:MAX_NAMES], *texts, *exact[MAX_NAMES:], *others]
+        names = sorted(found, key=lambda one: not _has_words(one, words))
+        count = sum(_has_words(one, words) for one in names[:MAX_NAMES])
+        return [*names[:count], *self._hits, *names[count:]]
 
     @property
     def _chosen(self) -> SessionChoice | None:
@@ -151,9 +133,8 @@ class SessionPicker(Picker[SessionChoice]):
 
     async def _search_texts(self, query: str) -> None:
         await asyncio.sleep(_TYPING_SECONDS)
-        words = WordQuery(query.split(), _BEFORE_HIT)
         try:
-            hits = await asyncio.to_thread(self._index.search, words, self._folder, MAX_HITS)
+            hits = await asyncio.to_thread(self._index.search, query.split(), self._folder, MAX_HITS)
         except IndexUnavailable as error:
             self._problem, hits = str(error), []
         entries = await asyncio.to_thread(lambda: [hit_entry(hit, self._now()) for hit in hits])
@@ -181,9 +162,8 @@ class SessionPicker(Picker[SessionChoice]):
     def asides(self) -> Sequence[str]:
         if not self.query_text.strip():
             return super().asides()
-        if self._is_updating or self._problem:
-            return ("texts cannot be searched",) if self._problem else ("still reading texts…",)
-        return (counted(self._found_count, "match", "matches"),)
+        state = "texts may be missing" if self._problem else "still reading texts…" if self._is_updating else ""
+        return (state or counted(self._found_count, "match", "matches"),)
 
     def about(self, row: Row[SessionChoice] | None, width: int) -> list[Runs]:
         text = self._problem if self.query_text.strip() else ""
@@ -207,9 +187,8 @@ class SessionPicker(Picker[SessionChoice]):
             return [*lines, f"It could not be read: {error.strerror or error}."]
 
 
-def _is_first_prompt(found: FoundEntry[SessionChoice]) -> bool:
-    hit = found.entry.row.value.hit
-    return hit is not None and hit.number == 1 and hit.found.role == "prompt"
+def _has_words(found: FoundEntry[SessionChoice], words: Sequence[str]) -> bool:
+    return all(word in found.entry.folded_label for word in words)
 
 
 def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[SessionChoice]]:
