@@ -168,6 +168,14 @@ async def abort_in_tools(desk: Desk) -> None:
     await desk.prompts([reply(*calls), "Fine."], "Wait", "Stop that")
 
 
+async def closed_in_stream(desk: Desk) -> None:
+    closing: list[asyncio.Future[None]] = []
+    desk.when(ev.TextStreamed, lambda engine: closing.append(asyncio.ensure_future(engine.aclose())), 2)
+    await desk.prompts([reply(say("One, two, three, four.", 5), pause(60))], "Count")
+    await asyncio.gather(*closing)
+    await desk.prompts(["Fine."], "Go on")
+
+
 async def abort_before_prompt(desk: Desk) -> None:
     async def wait(_data: Json) -> Json:
         engine.abort()
@@ -304,6 +312,7 @@ SCENARIOS: Mapping[str, Callable[[Desk], Awaitable[None]]] = {
             abort_in_stream,
             abort_in_tools,
             abort_before_prompt,
+            closed_in_stream,
         ),
         *(retry_and_fallback, failed_request, broken_after_change, output_limit, empty_and_refused),
         *(manual_compaction, auto_compaction, queued_prompt, stop_hook, rewind, resumed, cut_off, sub_agent),
