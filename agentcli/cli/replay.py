@@ -108,28 +108,32 @@ async def _run(work: Coroutine[Any, Any, int]) -> int:
         with AbortController() as controller, stop_keys(controller, received):
             return await controller.signal.run(work)
     except Aborted:
-        echo("\nStopped.", err=True)
+        echo("Stopped.", err=True)
         return 128 + (received or [signals.SIGINT])[0]
 
 
-def _progress() -> Callable[[int, int], None]:
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
     """Shows how far the replay is, on a terminal."""
     if not sys.stderr.isatty():
-        return lambda _done, _of: None
+        yield lambda _done, _of: None
+        return
     keys = " Esc stops." if sys.stdin.isatty() else ""
-    return lambda done, of: echo(f"\rLine {done:,} of {of:,}.{keys} ", err=True, end="")
+    try:
+        yield lambda done, of: echo(f"\rLine {done:,} of {of:,}.{keys} ", err=True, end="")
+    finally:
+        echo("", err=True)
 
 
 async def _verify(path: Path, records: Sequence[Json], as_json: bool) -> int:
     from agentcli.history.replay.compare import explain
     from agentcli.history.replay.verify import describe, verify
 
-    found = await verify(records, progress=_progress())
-    if sys.stderr.isatty():
-        echo("", err=True)
+    with _progress() as progress:
+        found = await verify(records, progress=progress)
     parts = await in_thread(explain, path, found)
     if as_json:
-        echo_json({**found.to_dict(), "request_parts": _part_records(parts)})
+        echo_json({**found.to_dict(), "request_parts": [{"part": name, "diff": text} for name, text in parts]})
     else:
         for line in describe(found):
             echo(line)
@@ -141,10 +145,6 @@ def _echo_parts(parts: Sequence[tuple[str, str]]) -> None:
     for name, text in parts:
         echo(f"\n{name}:")
         echo(text)
-
-
-def _part_records(parts: Sequence[tuple[str, str]]) -> list[Json]:
-    return [{"part": name, "diff": text} for name, text in parts]
 
 
 def _read_changes(records: Sequence[Json], settings: Json, named: str | None) -> ReplayChanges:
@@ -168,7 +168,8 @@ def _read_changes(records: Sequence[Json], settings: Json, named: str | None) ->
 async def _compare(records: Sequence[Json], changes: ReplayChanges, as_json: bool) -> int:
     from agentcli.history.replay.compare import compare
 
-    compared = await compare(records, changes, _progress())
+    with _progress() as progress:
+        compared = await compare(records, changes, progress)
     if as_json:
         echo_json(compared.to_dict())
     elif not compared.parts:

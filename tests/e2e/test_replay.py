@@ -100,6 +100,13 @@ async def test_escape_stops_a_verification(program: Program) -> None:
         assert "Events:" not in app.text
 
 
+async def test_the_difference_begins_below_the_progress(program: Program) -> None:
+    arguments = ("replay", str(FOLDER / "plain_answers.jsonl"), "--model", "haiku")
+    async with TerminalProgram(program.work.parent, *arguments, url="http://127.0.0.1:9") as app:
+        assert await app.end() == 1
+        assert "\nRequest 1 differs, in prompt 1: model" in app.text
+
+
 async def test_a_session_plays_in_the_app_and_the_terminal_is_as_before(program: Program) -> None:
     path = await record_session(program)
     before = path.read_bytes()
