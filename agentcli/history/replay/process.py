@@ -306,31 +306,29 @@ class Process:
         tape, settings = self.tape, self.session.settings
         if work.prompt is not None:
             settings.profile = self._builder.choose_model(settings.profile)
-        events = Submission(self.session, work).run()
-        consumer = start_task(self._consume(events))
+        consumer = start_task(self._consume(Submission(self.session, work).run()))
+        consumer.add_done_callback(lambda _task: tape.changed.set())
         try:
             while not consumer.done() and tape.difference is None and not tape.at_end:
                 tape.changed.clear()
                 at = tape.cursor
                 self._give_input()
-                if tape.cursor == at and not await self._wait(consumer):
-                    tape.differ(self._describe_stall(), tape.records[tape.cursor])
+                if tape.cursor == at:
+                    await self._wait()
             if consumer.done() and tape.last_type != "submission-end" and not tape.at_end:
                 tape.differ("the replay ended this prompt here, and the recording did not", tape.records[tape.cursor])
         finally:
             await cancel_and_wait([consumer])
 
-    async def _wait(self, consumer: asyncio.Task[None]) -> bool:
-        """Wait until something happens; false if nothing does."""
-        changed = start_task(self.tape.changed.wait())
+    async def _wait(self) -> None:
+        """Wait until something happens; if nothing does, that is a difference."""
+        tape = self.tape
         try:
-            done, _pending = await asyncio.wait(
-                (consumer, changed), timeout=STALLED_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            await cancel_and_wait([changed])
-        # After work that kept the event loop busy both are due at once.
-        return bool(done) or self.tape.changed.is_set()
+            await asyncio.wait_for(tape.changed.wait(), STALLED_SECONDS)
+        except TimeoutError:
+            # After work that kept the event loop busy both are due at once.
+            if not tape.changed.is_set():
+                tape.differ(self._describe_stall(), tape.records[tape.cursor])
 
     async def _consume(self, events: AsyncGenerator[ev.Event, None]) -> None:
         async with aclosing(events) as stream:
