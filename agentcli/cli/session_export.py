@@ -28,7 +28,9 @@ def export(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: conversation-ID in this folder; - prints it."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File or folder. Default: conversation-ID here; - prints it."
+        ),
     ] = None,
     theme: Annotated[str | None, table_option("--theme")] = None,
     thinking: Annotated[bool, typer.Option("--thinking", help="Include the model's thinking.")] = False,
@@ -59,7 +61,9 @@ def export(
     if output == "-":
         write_bytes(data)
     else:
-        file = Path(output or files.default_name(info.session_id, chosen))
+        file = Path(output or ".")
+        if file.is_dir() or str(output).endswith("/"):
+            file /= files.default_name(info.session_id, chosen)
         _write(file, data, force=force)
         echo(f"Wrote {byte_size(len(data))} to {show_name(str(file))}.")
     echo(f"{redactions} {files.CHECK_IT}", err=output == "-")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agentcli.cli.help import terminal_style
 from agentcli.cli.output import echo, echo_json
-from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import SessionArgument, find_session
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.text.format import counted
@@ -29,16 +29,15 @@ def trace(
     ] = None,
     step: Annotated[
         int | None,
-        typer.Option("--step", metavar="K", help="Open a step of the timeline; its whole request with --json."),
+        typer.Option("--step", metavar="K", help="Open a step of the timeline: what it sent and got."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --step: the exact request and its reply as JSON.")
+    ] = False,
     export: Annotated[
         str | None,
         typer.Option("--export", metavar="FILE", help="Write OpenTelemetry spans as OTLP JSON; - for standard output."),
     ] = None,
-    contents: Annotated[
-        bool, typer.Option("--contents", help="Export texts too: prompts, replies, inputs and results.")
-    ] = False,
 ) -> None:
     """Show a prompt as a timeline: requests, tool calls, waits, retries and sub-agents. A step opens the exact request
     and its reply. An export has all prompts of the conversation, or that of --prompt.
@@ -47,15 +46,15 @@ def trace(
     agentcli trace parser --prompt 1 --step 1   what the first step of the first prompt sent and got
     agentcli trace parser --export spans.json   all prompts for Jaeger, Tempo and other tools
     """
-    from agentcli.history.trace import choose_prompt, format_trace, make_trace, trace_record
+    from agentcli.history.trace import choose_prompt, format_trace, make_trace
 
-    if contents and export is None:
-        raise UsageError("--contents belongs to --export FILE.")
-    if export is not None and (step is not None or as_json):
-        raise UsageError("--export writes whole prompts as JSON: leave out --step and --json.")
+    if as_json and step is None:
+        raise UsageError("--json belongs to --step K. For the whole timeline as JSON use --export -.")
+    if export is not None and step is not None:
+        raise UsageError("--export writes whole prompts: leave out --step.")
     timeline = read_timeline(find_session(session).path)
     if export is not None:
-        _export(timeline, prompt, export, contents)
+        _export(timeline, prompt, export)
         return
     found = make_trace(timeline, *choose_prompt(timeline, prompt))
     if step is not None:
@@ -65,30 +64,25 @@ def trace(
 
         row, reader = found.row(step), StepReader(lambda: find_texts(timeline, os.environ), Catalog())
         if as_json:
-            echo_json({**trace_record(found)["steps"][step - 1], **reader.record(row)})
+            echo_json(reader.record(row))
         else:
             echo(reader.format(row))
-    elif as_json:
-        echo_json(trace_record(found))
     else:
         echo(format_trace(found, terminal_style()[0] if sys.stdout.isatty() else _WIDTH_OF_FILES))
 
 
-def _export(timeline: Timeline, prompt: int | None, file: str, contents: bool) -> None:
+def _export(timeline: Timeline, prompt: int | None, file: str) -> None:
     from agentcli.history.export.otlp import export_prompts, wrap_spans
     from agentcli.history.trace import choose_prompt
 
     chosen = timeline.current if prompt is None and timeline.current else [choose_prompt(timeline, prompt)[1]]
-    spans = export_prompts(timeline, chosen, contents=contents)
+    spans = export_prompts(timeline, chosen)
     made = wrap_spans(spans)
     if file == "-":
         echo_json(made)
         return
     try:
-        # Readable by the user only: with --contents it has everything that was said.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as output:
-            json.dump(made, output)
+        Path(file).write_text(json.dumps(made), encoding="utf-8")
     except OSError as error:
         raise AgentError(f"{show_name(file)} was not written: {error.strerror}.") from error
     echo(f"Wrote {counted(len(spans), 'span')} of {counted(len(chosen), 'prompt')} to {show_name(file)}.", err=True)

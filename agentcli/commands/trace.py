@@ -115,7 +115,6 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None
 
 async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str, front_end: FrontEnd) -> str | None:
     following: list[asyncio.Task[None]] = []
-    size = (await in_thread(path.stat)).st_size
 
     async def copy(step: Step) -> str:
         body = await in_thread(reader.body, step.value.row)
@@ -124,10 +123,15 @@ async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str,
     page = StepList(
         "Trace of this session",
         partial(_list_steps, path),
-        [*_tabs(reader)],
+        [
+            StepTab("Timeline", lambda step: [StepText(partial(format_trace, step.value.trace))]),
+            _tab("Request", reader.show_request),
+            _tab("Response", reader.show_response),
+            _tab("Changes", reader.show_changes),
+        ],
         [StepAction("b", "continue from here"), StepAction("c", "copy request", copy, _is_request)],
         start=start,
-        opened=lambda update: following.append(start_task(_follow(path, size, update), name="follow the trace")),
+        opened=lambda update: following.append(start_task(_follow(path, update), name="follow the trace")),
     )
     try:
         choice: StepChoice | None = await front_end.page("steps", page)
@@ -143,36 +147,30 @@ async def _open_page(engine: Engine, path: Path, reader: StepReader, start: str,
     return await go_to(engine, tree, row, front_end)
 
 
-async def _follow(path: Path, size: int, update: UpdateSteps) -> None:
-    """Show what is added to the session file, which had this size."""
-    spent = 0.0
+async def _follow(path: Path, update: UpdateSteps) -> None:
+    """Show what is added to the session file."""
+    size, spent = -1, 0.0
     while True:
-        await asyncio.sleep(max(_REFRESH_SECONDS, _REST * spent))
         before, size = size, (await in_thread(path.stat)).st_size
         if size != before:
             began = time.monotonic()
             update(await in_thread(_list_steps, path))
             spent = time.monotonic() - began
+        await asyncio.sleep(max(_REFRESH_SECONDS, _REST * spent))
 
 
 def _is_request(step: Step) -> bool:
     return step.value.row is not None and can_open(step.value.row)
 
 
-def _tabs(reader: StepReader) -> Iterator[StepTab]:
-    def tab(
-        name: str, of_prompt: Callable[[Trace], StepText], of_row: Callable[[TraceRow], Sequence[StepText]]
-    ) -> StepTab:
-        def read(step: Step) -> Sequence[StepText]:
-            traced: _TracedStep = step.value
-            return [of_prompt(traced.trace)] if traced.row is None else of_row(traced.row)
+def _tab(name: str, show: Callable[[TraceRow], Sequence[StepText]]) -> StepTab:
+    """A tab with a part of a step. For a prompt it has the prompt and its answer."""
 
-        return StepTab(name, read)
+    def read(step: Step) -> Sequence[StepText]:
+        traced: _TracedStep = step.value
+        if traced.row is not None:
+            return show(traced.row)
+        prompt, answer = without_secrets(traced.trace.prompt.text), without_secrets(traced.trace.prompt.answer)
+        return [StepText(f"{prompt}\n"), StepText("Answer", "heading"), StepText(answer or "(none)", "markdown")]
 
-    yield StepTab("Timeline", lambda step: [StepText(partial(format_trace, step.value.trace))])
-    yield tab("Request", lambda trace: StepText(without_secrets(trace.prompt.text)), reader.show_request)
-    yield tab(
-        "Response", lambda trace: StepText(without_secrets(trace.prompt.answer), "markdown"), reader.show_response
-    )
-    hint = StepText("→ shows the requests of this prompt. Each is compared with the one before.", "muted")
-    yield tab("Changes", lambda _trace: hint, reader.show_changes)
+    return StepTab(name, read)

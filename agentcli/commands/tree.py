@@ -53,7 +53,7 @@ class SessionTree:
         if wanted.isdecimal() and 0 < int(wanted) <= len(self.rows):
             return self.rows[int(wanted) - 1]
         folded = wanted.casefold()
-        return next((row for row in reversed(self.rows) if folded in row.name.casefold().split(", ")), None)
+        return next((row for row in reversed(self.rows) if folded in map(str.casefold, row.names)), None)
 
 
 async def read_tree(engine: Engine) -> SessionTree:
@@ -93,7 +93,7 @@ async def run_tree(engine: Engine | None, arguments: str, front_end: FrontEnd) -
     if arguments:
         row = tree.find_row(arguments)
         if row is None:
-            names = ", ".join(row.name for row in tree.rows if row.name)
+            names = ", ".join(name for row in tree.rows for name in row.names)
             known = f" Named branches: {names}." if names else ""
             raise UsageError(f"There is no branch or prompt {plain_line(arguments, 80)}.{known} /tree shows all.")
         return await go_to(engine, tree, row, front_end)

@@ -189,7 +189,7 @@ KEYS: tuple[Key, ...] = (
     _text(
         "otlpEndpoint",
         "Send a trace of each prompt, without texts, to the OpenTelemetry collector at this address (OTLP/HTTP). "
-        "`env`: to the one of OTEL_EXPORTER_OTLP_ENDPOINT. Empty: nothing is sent.",
+        "Empty: nothing is sent.",
         "",
         repository="no",
     ),

@@ -25,6 +25,7 @@ from agentcli.agent.costs.cache_watch import (
 )
 from agentcli.assemble.sessions import view_of
 from agentcli.context.view import ContextView
+from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Block, Json, Message
 from agentcli.core.text.format import counted
@@ -73,7 +74,8 @@ def digest_texts(known: Iterable[str | Json]) -> dict[str, Any]:
 
 
 def open_step(timeline: Timeline, step: RequestStep, texts: Texts) -> OpenedStep:
-    """Rebuild a request of the conversation and the one before it on its branch. Blocking. Raises `OSError`."""
+    """Rebuild a request of the conversation and the one before it on its branch. Blocking. Raises `AgentError` if the
+    file is damaged, and `OSError`."""
     turns = [one for one in timeline.requests() if one.purpose == "turn" and not one.agent]
     place = next(number for number, one in enumerate(turns) if one.position == step.position)
     wanted = {one.position for one in turns[max(0, place - 1) : place + 1]}
@@ -126,7 +128,10 @@ def _prove(
     step: RequestStep, view: ContextView, log: Sequence[Message], fronts: Sequence[Front], texts: Texts
 ) -> SentRequest:
     front = fronts[-1]
-    messages = view.wire(log)
+    try:
+        messages = view.wire(log)
+    except AssertionError as error:
+        raise AgentError(f"The session file is damaged, so that the request cannot be rebuilt: {error}.") from error
     doubts = []
     if (names := list(collect_referenced_tools().of(messages))) and names != ["advisor"]:
         doubts.append("the definitions of tools that ToolSearch loaded are not recorded")

@@ -11,7 +11,8 @@ from typing import Literal
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline, list_calls
+from agentcli.core.text.secret_text import without_secrets
+from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline
 from agentcli.workspace.journal import SubmissionRecord
 
 Trees = Mapping[str, str]
@@ -135,14 +136,14 @@ class ChangeOrigin:
 
     @property
     def prompt_text(self) -> str:
-        return "" if self.prompt is None else plain_line(self.prompt.text, 200)
+        return "" if self.prompt is None else plain_line(without_secrets(self.prompt.text), 200)
 
     def record(self) -> Json:
         """For JSON output."""
         return {
             "session_id": self.session_id,
             "prompt": self.prompt_number or None,
-            "prompt_text": "" if self.prompt is None else self.prompt.text,
+            "prompt_text": "" if self.prompt is None else without_secrets(self.prompt.text),
             "call": self.call_number or None,
             "call_id": "" if self.call is None else self.call.id,
             "title": self.title,
@@ -157,7 +158,7 @@ def find_origin(timeline: Timeline, prompt_id: str, call_id: str = "") -> Change
     if leaf is None:
         return ChangeOrigin(timeline.session_id)
     prompt = timeline.prompts[prompt_id]
-    calls = [call for _prompt, call in list_calls([timeline.prompts[id] for id in leaf.prompts])]
+    calls = [call for id in leaf.prompts for call in timeline.prompts[id].calls]
     call = next((one for one in prompt.calls if one.id == call_id), None)
     return ChangeOrigin(
         timeline.session_id,
@@ -185,4 +186,4 @@ def _overlapping(prompt: PromptStep, call: CallStep | None) -> Iterator[CallStep
 
 def title_of(call: CallStep) -> str:
     subject = next((call.input[name] for name in ("file_path", "notebook_path", "command") if name in call.input), "")
-    return plain_line(call.title or f"{call.name} {subject}", 200)
+    return plain_line(without_secrets(call.title or f"{call.name} {subject}"), 200)

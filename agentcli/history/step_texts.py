@@ -33,8 +33,8 @@ def can_open(row: TraceRow) -> bool:
 
 
 class StepReader:
-    """Opens the steps of one session and its sub-agents. All methods are blocking and raise `OSError`.
-    `open` and `body` need a step that `can_open`."""
+    """Opens the steps of one session and its sub-agents. All methods are blocking and raise `AgentError` or
+    `OSError`. `open` and `body` need a step that `can_open`."""
 
     def __init__(self, find_texts: Callable[[], Texts], catalog: Catalog) -> None:
         self._find_texts = find_texts
@@ -70,14 +70,16 @@ class StepReader:
         return [*pieces, *_show_messages(body["messages"])]
 
     def show_response(self, row: TraceRow) -> list[StepText]:
-        pieces = _show_notes(row)
+        if row.call is None and not can_open(row):
+            return _show_notes(row)
+        pieces = [StepText(note_row(row), "muted")] if row.notes else []
         if (call := row.call) is not None:
             if call.diff:
                 pieces.append(StepText(without_secrets(call.diff), "diff"))
             result = call.end.result if call.end is not None else None
             text = result.text if result is not None else "It has no result: it was cut off, or still runs."
             pieces += _titled("result (error)" if result and result.is_error else "result", without_secrets(text))
-        elif can_open(row):
+        else:
             for block in self.open(row).response:
                 pieces += _titled(*show_block(block_to_dict(block), "assistant"))
         return pieces
@@ -105,7 +107,8 @@ class StepReader:
         """For programs: the exact request with its proof, and the reply; of a call its input and its result."""
         if row.call is not None:
             result = row.call.end.result.text if row.call.end is not None else None
-            return {"input": redact_values(row.call.input), "result": result and without_secrets(result)}
+            given = {"tool": row.call.name, "input": redact_values(row.call.input)}
+            return {**given, "outcome": row.call.outcome, "result": result and without_secrets(result)}
         if not can_open(row):
             return {}
         opened = self.open(row)

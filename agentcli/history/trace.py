@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.ids import seconds_between
-from agentcli.core.messages import Json, Origin
+from agentcli.core.messages import Origin
 from agentcli.core.text.columns import cell_count, cut
 from agentcli.core.text.format import counted, duration, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
@@ -197,12 +197,8 @@ def _describe_event(event: ev.Event) -> str | None:
             return "compacted" if message.origin is Origin.BOUNDARY else f"error: {message.text}"
         case ev.ModelFellBack():
             return f"fell back to {event.to_model}: {event.reason}"
-        case ev.ContextEdited():
-            return f"context: {event.text or event.step}"
-        case ev.RequestRepaired():
-            return f"request repaired ({event.repair.replace('_', ' ')}): {event.text}"
-        case ev.FeatureDropped() | ev.CompactionFailed():
-            return event.text
+        case ev.ContextEdited() | ev.RequestRepaired() | ev.FeatureDropped() | ev.CompactionFailed():
+            return event.text or None
         case ev.HookFinished():
             return f"hook {event.event_name} {event.name}: {event.outcome} {event.text}"
         case ev.LoopSuspected():
@@ -303,51 +299,7 @@ def format_trace(trace: Trace, width: int) -> str:
     for number, row in enumerate(trace.rows, 1):
         drawn = f"{draw_bar(row, trace.end, bar)}  " if bar else ""
         lines.append(cut(f"{number:>{digits}}  {time_row(row):>{times}}  {drawn}{label_row(row)}", width))
-        indent = " " * (digits + times + 4 + (bar + 2 if bar else 0) + 2 * (row.depth + 1))
+        indent = " " * (digits + times + 4 + 2 * row.depth)
         notes = wrap(note_row(row), max(width, len(indent) + 16), initial_indent=indent, subsequent_indent=indent)
         lines += [cut(line, width) for line in notes]
     return "\n".join([*lines, *(["", *wrap(_LEGEND, width)] if bar else [])])
-
-
-def trace_record(trace: Trace) -> Json:
-    """For programs."""
-    prompt, result = trace.prompt, trace.prompt.result
-    return {
-        "prompt": trace.number,
-        "id": prompt.id,
-        "text": without_secrets(prompt.text),
-        "at": prompt.at,
-        "duration_ms": trace.end,
-        "cost_usd": prompt.cost_usd,
-        "terminal": result.terminal if result is not None else None,
-        "steps": [_row_record(number, row) for number, row in enumerate(trace.rows, 1)],
-    }
-
-
-def _row_record(number: int, row: TraceRow) -> Json:
-    made: Json = {
-        "step": number,
-        "kind": row.kind,
-        "label": without_secrets(row.label),
-        "depth": row.depth,
-        "start_ms": row.start,
-        "end_ms": row.end,
-        "failed": row.failed,
-        "waits_ms": [list(wait) for wait in row.waits],
-        "notes": [without_secrets(note) for note in row.notes],
-    }
-    if (step := row.request) is not None:
-        made |= {
-            "model": step.model,
-            "purpose": step.purpose,
-            "transition": step.transition,
-            "first_token_ms": row.ttft_ms,
-            "usage": step.usage.to_wire(),
-            "cost_usd": step.cost_usd,
-            "outcome": step.outcome,
-            "stop_reason": step.stop_reason,
-            "digest": step.request,
-        }
-    if (call := row.call) is not None:
-        made |= {"tool": call.name, "tool_use_id": call.id, "outcome": call.outcome}
-    return made

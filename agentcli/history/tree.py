@@ -51,8 +51,8 @@ class TreeRow:
     label: str
     at: str
     changes: PromptTotals
-    name: str = ""
-    """Name of the branch that ends here."""
+    names: tuple[str, ...] = ()
+    """Names of the branches that end here."""
     branch: PromptTotals = PromptTotals()
     """What the branch that ends here changed since it began; empty if none ends here, or if it is the only one."""
 
@@ -72,7 +72,7 @@ class TreeRow:
     @property
     def title(self) -> str:
         # The name stands first, because lists cut the end of long prompts.
-        return f"[{self.name}] {self.label}" if self.name else self.label
+        return "".join(f"[{name}] " for name in self.names) + self.label
 
 
 def measure(prompts: Sequence[PromptStep]) -> PromptTotals:
@@ -121,7 +121,7 @@ def build_tree(timeline: Timeline) -> list[TreeRow]:
                 plain_line(step.text, 200) or "(no text)",
                 step.at,
                 measure([step]),
-                name=", ".join(dict.fromkeys(filter(None, names))),
+                names=tuple(dict.fromkeys(filter(None, names))),
                 branch=measure(own),
             )
         )

@@ -415,10 +415,19 @@ class TimelineReader:
                 prompt.ended_at = at
                 if prompt.result is None or event.turns:
                     prompt.result = event
-            case _:
+            case ev.ToolStarted(agent="") if (call := self._calls.get(event.tool_use_id)) is not None:
+                call.started_at, call.title = at, event.title
+            case ev.CommandChangedFiles() if (call := self._calls.get(event.tool_use_id)) is not None:
+                call.files, call.added, call.removed = event.files, event.added, event.removed
+            case ev.AgentStarted() if event.name == WHAT_IF or event.parent in self._what_ifs:
+                self._what_ifs.add(event.agent)
+            case ev.AgentStarted() if (call := self._calls.get(event.tool_use_id)) is not None:
+                call.agents.append(event.agent)
+                self._timeline.agents[event.agent] = event
+            case _ if not event.agent or isinstance(event, ev.AgentFinished):
                 prompt.events.append((at, event))
 
-    _take_submission_end = _take_event
+    _take_shown = _take_submission_end = _take_event
 
     def _note_request(self, prompt: PromptStep, event: ev.UsageReported, at: str) -> RequestStep:
         is_turn = event.purpose == "turn" and not event.agent
@@ -443,30 +452,6 @@ class TimelineReader:
             step.calls, self._unclaimed, self._reply = self._unclaimed, [], ""
         prompt.requests.append(step)
         return step
-
-    def _take_shown(self, record: Json, at: str) -> None:
-        event, prompt = restore_event(record["event"], {}), self._prompt
-        if event is None or prompt is None or not has_valid_fields(event):
-            return
-        match event:
-            case ev.ToolStarted(agent="") if (call := self._calls.get(event.tool_use_id)) is not None:
-                call.started_at, call.title = at, event.title
-            case ev.CommandChangedFiles() if (call := self._calls.get(event.tool_use_id)) is not None:
-                call.files, call.added, call.removed = event.files, event.added, event.removed
-            case ev.AgentStarted() if event.name == WHAT_IF or event.parent in self._what_ifs:
-                self._what_ifs.add(event.agent)
-            case ev.AgentStarted() if (call := self._calls.get(event.tool_use_id)) is not None:
-                call.agents.append(event.agent)
-                self._timeline.agents[event.agent] = event
-            case _ if not event.agent or isinstance(event, ev.AgentFinished):
-                prompt.events.append((at, event))
-
-
-def list_calls(prompts: Sequence[PromptStep]) -> Iterator[tuple[PromptStep, CallStep]]:
-    """All calls of these prompts, in the order in which the model made them."""
-    for prompt in prompts:
-        for call in prompt.calls:
-            yield prompt, call
 
 
 def _is_part(leaf: Leaf, place: int, leaves: Sequence[Leaf]) -> bool:

@@ -69,6 +69,11 @@ async def test_an_export_is_printed_and_named_after_the_session_without_a_file(p
     assert (await program.run("sessions", "export", "use", "--format", "html", "--theme", "gruvbox-dark")).code == 0
     [page] = program.work.glob("conversation-*.html")
     assert 'data-theme="dark"' in page.read_text()
+    (program.work / "talks").mkdir()
+    assert (await program.run("sessions", "export", "use", "-o", "talks", "--format", "json")).code == 0
+    assert (await program.run("sessions", "export", "use", "-o", "new/", "--format", "bundle")).code == 0
+    [data], [bundle] = program.work.glob("talks/conversation-*.json"), program.work.glob("new/conversation-*.zip")
+    assert data.stem == bundle.stem == page.stem
     wrong = await program.run("sessions", "export", "use", "--format", "pdf")
     assert (wrong.code, wrong.err) == (2, "agentcli: pdf is not a format: use md, json, html or bundle.\n")
 

@@ -37,8 +37,7 @@ async def test_each_prompt_is_sent_once_with_its_headers_and_without_texts(
     program: Program, collector: Collector
 ) -> None:
     (program.work / "calc.txt").write_text("sum = 1\n")
-    use(program, "env")
-    program.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"{collector.url}/"
+    use(program, f"{collector.url}/")
     program.environ["OTEL_EXPORTER_OTLP_HEADERS"] = "x-api-key=a%20key, x-team=cli"
     async with LoopbackServer(reply(call("Read", file_path="calc.txt")), "It adds.", "Two.") as server:
         program.talk_to(server.url)
@@ -81,7 +80,6 @@ async def test_nothing_is_sent_without_the_users_own_setting(program: Program, c
     ("endpoint", "problem"),
     [
         ("http://127.0.0.1:1", "Traces could not be sent to http://127.0.0.1:1/v1/traces: Connection refused."),
-        ("env", "The variable OTEL_EXPORTER_OTLP_ENDPOINT needs an address"),
         ("collector", "The setting otlpEndpoint needs an address"),
         ("http://[collector:4318", "The setting otlpEndpoint needs an address"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 
 import pytest
 
@@ -39,15 +38,10 @@ async def test_a_prompt_is_a_timeline_and_every_request_in_it_is_proven(program:
     assert "Prompt 1: what does" in first.out
     assert "Read calc.txt" in first.out
     assert "\x1b" not in first.out
-    last = json.loads((await program.run("trace", "what", "--json")).out)
-    assert [(step["kind"], step["depth"]) for step in last["steps"]] == [
-        ("request", 0),
-        ("call", 1),
-        ("request", 2),
-        ("call", 3),
-        ("request", 2),
-        ("request", 0),
-    ]
+    last = (await program.run("trace", "what")).out.splitlines()
+    rows = [row.rpartition("  ")[2] for row in last if row[:1].isdigit()]
+    assert len(rows) == 6, last
+    assert ["Grep" in row for row in rows] == [False, False, False, True, False, False]
     opened = [json.loads((await program.run("trace", "what", "--step", str(n), "--json")).out) for n in (1, 3, 5, 6)]
     assert [step["proven"] for step in opened] == [True] * 4, "also the requests of the sub-agent"
     assert opened[1]["request"]["messages"][0]["content"][-1]["text"] == "Who calls it?"
@@ -63,7 +57,6 @@ async def test_a_session_is_exported_for_tracing_tools(program: Program) -> None
     ended = await program.run("trace", "what", "--export", "spans.json")
     assert (ended.code, ended.out) == (0, "")
     file = program.work / "spans.json"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads((await program.run("trace", "what", "--export", "-")).out) == json.loads(file.read_text())
     [scope] = json.loads(file.read_text())["resourceSpans"][0]["scopeSpans"]
     spans = {span["spanId"]: span for span in scope["spans"]}
@@ -72,7 +65,7 @@ async def test_a_session_is_exported_for_tracing_tools(program: Program) -> None
     assert above["invoke_agent explore"] == "execute_tool Task"
     assert above["execute_tool Grep"] == "invoke_agent explore"
     assert len({span["traceId"] for span in spans.values()}) == 2
-    assert KEY not in (await program.run("trace", "what", "--export", "-", "--contents")).out
+    assert "It adds" not in file.read_text()
 
 
 async def test_wrong_arguments_are_explained(program: Program) -> None:
@@ -80,7 +73,7 @@ async def test_wrong_arguments_are_explained(program: Program) -> None:
     for arguments, problem in {
         ("--prompt", "9"): "This session has 2 prompts",
         ("--step", "99"): "Prompt 2 has the steps 1 to 6",
-        ("--contents",): "--contents belongs to --export",
+        ("--json",): "--json belongs to --step K",
         ("--export", "missing/x.json"): "was not written",
     }.items():
         ended = await program.run("trace", "what", *arguments)

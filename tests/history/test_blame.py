@@ -234,9 +234,9 @@ async def test_of_a_session_whose_file_was_deleted_only_the_id_is_known(project:
 
 
 async def test_rows_fit_the_terminal_and_are_complete_for_programs(project: Project) -> None:
-    long = "x" * 300
+    long, key = "x" * 300, "sk-ant-api03-" + "a1B2" * 12
     await project.prompt(
-        f"make it\x1b[31m worse\u202e {long}", shell(f"printf 'bad \\033[2J\u202e{long}\\n' >> numbers.py")
+        f"make it\x1b[31m worse\u202e {key} {long}", shell(f"printf 'bad \\033[2J\u202e{long}\\n' >> numbers.py")
     )
     text = await project.blame()
     whole = "\n".join(text.format())
@@ -252,6 +252,8 @@ async def test_rows_fit_the_terminal_and_are_complete_for_programs(project: Proj
     assert rows[5] == ""
     assert "claude-" in " ".join(rows[6:])
     assert "\x1b[36m" in next(row for row in text.format(styled=True) if f"{project.sessions[0][:8]}" in row)
+    assert " … xxx" in whole
+    assert key not in whole + json.dumps(text.record())
     [before, bad] = text.record()["origins"]
     assert before == {"kind": "before"}
     assert (bad["call"], bad["prompt"], bad["kind"]) == (1, 1, "call")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import zipfile
 from html.parser import HTMLParser
@@ -15,9 +16,10 @@ import pytest
 from agentcli.config.themes import load_themes, theme_folders
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.looks import Rgb, contrast, parse_colour
-from agentcli.core.messages import Json
+from agentcli.core.messages import ImageBlock, Json, Message, Origin
 from agentcli.core.text.secret_text import redact_values
-from agentcli.history.export.document import read_document
+from agentcli.history.export import page
+from agentcli.history.export.document import describe, read_document
 from agentcli.history.export.files import (
     ExportContext,
     choose_format,
@@ -26,13 +28,12 @@ from agentcli.history.export.files import (
     read_context,
     write_new,
 )
-from agentcli.history.export.page import MAX_OUTPUT
 from agentcli.history.export.page_theme import choose_themes, theme_css
 from agentcli.history.export.redaction import Redactor
-from agentcli.history.sent_requests import Texts, open_step
+from agentcli.history.sent_requests import open_step
 from agentcli.session.base import Rewind
 from agentcli.session.load import load_session, read_records
-from agentcli.session.timeline import read_timeline
+from agentcli.session.timeline import Timeline, read_timeline
 from agentcli.tools.base import Output
 from tests.support.fakes import FakeTool
 from tests.support.recorded import recorded, recorded_again, session_file
@@ -169,6 +170,24 @@ async def test_a_bundle_is_a_session_file_that_can_be_read_and_a_description(tmp
     assert zipfile.ZipFile(io.BytesIO(kept)).read("session.jsonl") == path.read_bytes()
 
 
+async def test_a_bundle_of_an_open_session_has_only_lines_that_were_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record_with_secrets(tmp_path)
+    path, replace = session_file(tmp_path), Redactor.replace
+    before = path.read_bytes()
+
+    def replace_while_another_process_writes(redactor: Redactor, value: Any, place: str) -> Any:
+        path.write_bytes(before + json.dumps({"type": "later", "key": f"npm_{'a1B2' * 10}"}).encode() + b"\n")
+        return replace(redactor, value, place)
+
+    monkeypatch.setattr(Redactor, "replace", replace_while_another_process_writes)
+    data, _redactions = export_bundle(path, context(tmp_path))
+    content = zipfile.ZipFile(io.BytesIO(data)).read("session.jsonl").decode()
+    assert len(content.splitlines()) == len(before.splitlines())
+    assert "npm_" not in content
+
+
 async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_were(tmp_path: Path) -> None:
     await record_with_secrets(tmp_path)
     path = session_file(tmp_path)
@@ -180,7 +199,7 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
     copy = tmp_path / "session.jsonl"
     copy.write_bytes(archive.read("session.jsonl"))
     steps = list(read_timeline(copy).requests())
-    doubts = [open_step(read_timeline(copy), step, Texts()).sent.doubts for step in steps]
+    doubts = [open_step(read_timeline(copy), step, {}).sent.doubts for step in steps]
     assert ["the messages differ from what was sent" in each for each in doubts] == [True, False, False]
 
 
@@ -195,6 +214,7 @@ async def test_digests_of_requests_in_a_bundle_are_right_if_and_only_if_they_wer
         ("postgres://app:s3cr3t-value@db/x", "s3cr3t-value"),
         ("Authorization: Bearer abc123def456ghi", "abc123def456ghi"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3", ".dozjgNryP4J3"),
+        (f"Authorization: Bearer {KEY}", KEY),
         (f"1\t-----BEGIN PRIVATE KEY-----\n2\t{'aB3+' * 16}\n3\t{'aB3+' * 16}\n4 rest", f"{'aB3+' * 16}\n3"),
         (f"-----BEGIN RSA PRIVATE KEY-----\n{'aB3+' * 16}\nxy=\n-----END RSA PRIVATE KEY-----", "xy="),
         ("the token of the shell is top4secret9", "top4secret9"),
@@ -235,12 +255,27 @@ def test_code_and_prose_stay_as_they_are(text: str) -> None:
 
 
 def test_a_key_that_is_wrapped_over_lines_is_the_same_secret_and_text_below_a_key_stays() -> None:
-    wrapped = f"key:\n  {KEY[:30]}\n  {KEY[30:]}\nDone.", f"{KEY[:40]}\r\n{KEY[40:]}"
+    wrapped = f"key:\n  {KEY[:30]}\n  {KEY[30:]}\nDone.", f"{KEY[:40]}\r\n{KEY[40:]}", rf"'{KEY[:40]}\n{KEY[40:]}\n'"
     redactor = Redactor()
     redactor.search([*wrapped, f"KEY={KEY}\nDEBUG=1\nlonger_word"])
     shown = "[secret 1: Anthropic API key]"
-    assert [redactor.replace(text, "") for text in wrapped] == [f"key:\n  {shown}\nDone.", shown]
+    assert [redactor.replace(text, "") for text in wrapped] == [
+        f"key:\n  {shown}\nDone.",
+        shown,
+        rf"'{shown}\n'",
+    ]
     assert redactor.replace(f"KEY={KEY}\nDEBUG=1\nlonger_word", "") == f"KEY={shown}\nDEBUG=1\nlonger_word"
+
+
+def test_secrets_that_begin_alike_are_all_replaced_and_parts_of_words_stay() -> None:
+    secrets = [f"ghp_{'a1B2' * 5}{'c' * number}" for number in range(40)]
+    redactor = Redactor()
+    redactor.search("\n".join(f"token {secret} ." for secret in secrets))
+    shown = redactor.replace(" ".join(reversed(secrets)), "")
+    assert shown.split("] ") == [f"[secret {number}: GitHub token" for number in range(1, 40)] + [
+        "[secret 40: GitHub token]"
+    ]
+    assert redactor.replace(f"x{secrets[0]} {secrets[0]}z", "") == f"x{secrets[0]} {secrets[0]}z"
 
 
 def test_the_name_of_a_field_says_that_its_text_is_a_password() -> None:
@@ -339,11 +374,30 @@ async def test_the_policy_allows_only_the_script_and_the_style_of_the_page(tmp_p
 async def test_a_very_long_output_is_cut_in_the_middle_and_does_not_take_long(tmp_path: Path) -> None:
     huge = "".join(f"<b>{number}</b>\n" for number in range(350_000))
     await record(tmp_path, reply(call("Look", what="x")), "Done.", tools=[shows(huge)])
-    page, _redactions = export(tmp_path, "html")
-    assert len(page) < 3 * MAX_OUTPUT
-    assert "&lt;b&gt;0&lt;/b&gt;" in page
-    assert "&lt;b&gt;349999&lt;/b&gt;" in page
-    assert "characters left out" in page
+    text, _redactions = export(tmp_path, "html")
+    assert len(text) < 3 * page.MAX_OUTPUT
+    assert "&lt;b&gt;0&lt;/b&gt;" in text
+    assert "&lt;b&gt;349999&lt;/b&gt;" in text
+    assert "characters left out" in text
+
+
+def test_images_are_part_of_the_page_as_long_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MAX_IMAGES", 100)
+    sources = [
+        {"type": "base64", "media_type": "image/png", "data": "a" * 40},
+        {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zz4="},
+        {"type": "base64", "media_type": "image/png", "data": '" onerror="x'},
+        {"type": "url", "url": "https://tracker.invalid/p.png"},
+        {"type": "base64", "media_type": "image/png", "data": "b" * 80},
+        {"type": "base64", "media_type": "image/gif", "data": "c="},
+    ]
+    prompt = Message("user", tuple(map(ImageBlock, sources)), "p", Origin.PROMPT)
+    document = describe([prompt], Timeline("s", Path()))
+    data, _redactions = export_document(document, "html", context(tmp_path))
+    images = [value for tag, name, value in Tags(data.decode()).attributes if (tag, name) == ("img", "src")]
+    assert images == [f"data:image/png;base64,{'a' * 40}", "data:image/gif;base64,c="]
+    assert data.decode().count("[image of another kind]") == 3
+    assert data.decode().count("[image left out: too large for this page]") == 1
 
 
 def colour_in(css: str, name: str) -> Rgb:
@@ -416,6 +470,10 @@ def test_a_file_is_written_completely_or_not_and_never_through_a_link(tmp_path: 
     write_new(link, b"three", replaces=True)
     assert (victim.read_text(), link.is_symlink(), link.read_bytes()) == ("mine", False, b"three")
     assert sorted(path.name for path in link.parent.iterdir()) == ["link.html", "talk.html"]
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for other in (pipe, link.parent):
+        with pytest.raises(AgentError, match="is no file, so it was not replaced"):
+            write_new(other, b"four", replaces=True)
 
 
 async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Path) -> None:
@@ -433,6 +491,21 @@ async def test_values_of_another_type_in_a_session_file_do_no_harm(tmp_path: Pat
             assert export(tmp_path, "html")[0].endswith("</html>\n")
 
 
-def test_a_session_that_is_gone_is_reported(tmp_path: Path) -> None:
+async def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    await record(tmp_path, "Hi.")
+    path = session_file(tmp_path)
+    path.write_bytes(path.read_bytes() + b"noise\n[\n")
+    for format in ("md", "html"):
+        text, redactions = export(tmp_path, format)
+        assert redactions == (
+            "No secrets were recognised. 2 unreadable lines of this session were skipped; they stay in the file."
+        )
+        assert redactions in text
+
+
+def test_a_session_that_is_gone_or_has_no_prompts_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "noise.jsonl").write_bytes(b"\xff\xfe\n[1]\n{")
+    with pytest.raises(AgentError, match="nothing to export"):
+        read_document(tmp_path / "noise.jsonl")
     with pytest.raises(AgentError, match="cannot be read: No such file"):
         read_document(tmp_path / "gone.jsonl")

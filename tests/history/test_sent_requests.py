@@ -8,6 +8,7 @@ import pytest
 
 from agentcli.agent.context.control import ContextEffect
 from agentcli.agent.profile import Profile
+from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.history.sent_requests import OpenedStep, describe_changes, describe_proof, digest_texts, open_step
 from agentcli.providers.catalog import Catalog
@@ -96,6 +97,17 @@ async def test_what_cannot_be_proven_is_named(tmp_path: Path) -> None:
     found = open_step(timeline, step, texts)
     assert found.sent.doubts == ("the messages differ from what was sent",)
     assert describe_proof(found.sent, step) == "Not proven: the messages differ from what was sent."
+
+
+async def test_a_damaged_file_is_an_error_that_is_shown(tmp_path: Path) -> None:
+    b = recorded(tmp_path, reply(call_with_id("toolu_1", "Look", what="a")), "Done.", tools=[FakeTool()])
+    await b.once("one")
+    file = session_file(tmp_path)
+    file.write_bytes(file.read_bytes().replace(b'"id":"toolu_1"', b'"id":7'))
+    timeline = read_timeline(file)
+    last = [*timeline.requests()][-1]
+    with pytest.raises(AgentError, match="is damaged"):
+        open_step(timeline, last, {})
 
 
 async def test_parameters_and_the_output_limit_are_part_of_the_proof(tmp_path: Path) -> None:

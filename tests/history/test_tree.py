@@ -270,7 +270,10 @@ async def test_mistakes_are_explained(tmp_path: Path) -> None:
         assert "no prompt yet" in await desk.command("tree")
         await desk.prompt("First")
         assert "There is no branch or prompt nope" in await desk.command("tree nope")
-        assert "at this point already" in await desk.command("tree 1") or desk.asked
+        await desk.command("branch one, two")
+        assert "Named branches: one, two." in await desk.command("tree one")
+        await desk.command("tree One, Two")
+        assert desk.asked[-1][0] == "Go to “First”?"
         await desk.command("branch one")
         events = await collect(run_command(desk.engine, "branch", "One"))
         assert any("is the name of a branch already" in getattr(event, "text", "") for event in events)

@@ -7,17 +7,18 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from agentcli.core.aio import AbortController, cancel_and_wait
+from agentcli.core.aio import AbortController, cancel_and_wait, start_task
 from agentcli.providers.base import FailureKind, TransportFailure
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
-from agentcli.providers.transports import http11
+from agentcli.providers.transports import http11, wire
 from agentcli.providers.transports.http11 import (
     BrokenResponse,
     ConnectTimeout,
@@ -353,3 +354,26 @@ async def test_broken_certificate_authorities_fail_the_request_but_not_the_warm_
     with pytest.raises(TransportFailure):
         await anext(transport.events({"model": "m", "messages": []}, (), AbortController().signal))
     await transport.aclose()
+
+
+async def test_a_warm_up_that_ends_after_a_request_leaves_its_connection_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_requested, make = threading.Event(), wire._make_ready_client
+
+    def make_late(base_url: str) -> HttpClient | wire.HttpxClient:
+        is_requested.wait()
+        return make(base_url)
+
+    monkeypatch.setattr(wire, "_make_ready_client", make_late)
+    async with serving(plain(b'event: ping\ndata: {"type": "ping"}\n\n')) as (server, client):
+        transport = WireTransport(Credentials(f"http://127.0.0.1:{client._port}", api_key="k"))
+        warming = start_task(transport.warm())
+        try:
+            assert [event async for event in transport.events({"model": "m"}, (), AbortController().signal)]
+        finally:
+            is_requested.set()
+            await warming
+        await transport.aclose()
+        await asyncio.gather(*server.tasks)
+    assert server.closed.is_set()

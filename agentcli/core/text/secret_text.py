@@ -47,7 +47,7 @@ _KEY_END = r"-----END[ ][A-Z0-9 ]*PRIVATE\ KEY-----"
 _KEY_LINES = r"(?:-----)?(?:\s*[^\n]{0,12}[A-Za-z0-9+/=]{40,})*"
 """What follows the beginning of a private key that was cut: lines with data, perhaps numbered."""
 _MIN_KEY, _MAX_KEY = 40, 20_000
-_WRAPPED = r"(?:\r?\n[ \t]*(?=[\w.-]*\d)(?=[\w.-]*[A-Za-z])[\w.-]{8,}[ \t]*(?=[\r\n]|\Z))*"
+_WRAPPED = r"""(?:(?:\r?\n|\\n)[ \t]*(?=[\w.-]*\d)(?=[\w.-]*[A-Za-z])[\w.-]{8,}[ \t]*(?=[\r\n\\"']|\Z)){0,3}"""
 _REST_OF_JWT = rf"[\w.-]*{_WRAPPED}"
 """What follows the beginning of a token: lines that have nothing else."""
 _OPAQUE = {"base64": "data", "thinking": "signature", "redacted_thinking": "data"}
@@ -111,18 +111,16 @@ def token_matches(text: str) -> Iterator[tuple[str, str, str]]:
             if end is not None and end.end() > found.end() + _MIN_KEY:
                 key = text[found.start() : end.end()]
                 yield "private key", key, key
-        elif " " in value and value[:4] != "Fly":
-            credential = value.split()[-1]
-            # Prose has such words too: "basic understanding".
-            if any(map(str.isdigit, credential)) and any(map(str.isalpha, credential)):
-                yield "authorization credential", credential, credential
-        else:
+            continue
+        is_header = len(value.split()) == 2 and value[:4] != "Fly"
+        value = value.split()[-1] if is_header else value
+        # Prose has such words too: "basic understanding".
+        if not is_header or (any(map(str.isdigit, value)) and any(map(str.isalpha, value))):
             rest = _compiled(_REST_OF_JWT if value.startswith("eyJ") else _WRAPPED).match(text, found.end())
             written = value + (rest[0] if rest is not None else "")
-            kind = next(
-                (kind for begin, kind in _KINDS.items() if value.startswith(tuple(begin.split()))), "access token"
-            )
-            yield kind, written, _compiled(r"\s+").sub("", written)
+            kinds = (kind for begin, kind in _KINDS.items() if value.startswith(tuple(begin.split())))
+            kind = next(kinds, "authorization credential" if is_header else "access token")
+            yield kind, written, _compiled(r"\s+|\\n").sub("", written)
 
 
 def map_texts(value: Any, change: Callable[[str, str], str], name: str = "") -> Any:

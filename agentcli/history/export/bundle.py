@@ -15,6 +15,7 @@ import json
 import platform
 import zipfile
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from agentcli import __version__
@@ -52,10 +53,13 @@ def make_bundle(path: Path, redactor: Redactor | None, settings: Sequence[str]) 
 def _replace_lines(path: Path, redactor: Redactor) -> Iterator[bytes]:
     """The lines without secrets. A replay makes each request from them, and compares its digest with the recorded one:
     a digest that fits the original messages is replaced by that of the new ones."""
+    searched = 0
     for record in read_records(path):
         redactor.search(record)
+        searched += 1
     before, after = MessageDigests(path), MessageDigests(path)
-    for number, record in enumerate(read_records(path), 1):
+    # Not the lines that another process has added meanwhile.
+    for number, record in enumerate(islice(read_records(path), searched), 1):
         redacted = redactor.replace(record, f"line {number}")
         front, _dash, messages = str(_request_in(record).get("request", "")).partition("-")
         if messages and messages == before.digest():

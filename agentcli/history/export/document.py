@@ -2,7 +2,8 @@
 
     format, version   "agentcli session", 1; a later version may add fields
     program           name and version of the program that wrote it
-    session           id, title, folder, began, forked_from, models, cost_usd, and totals of prompts and calls
+    session           id, title, folder, began, forked_from, models, cost_usd, totals of prompts and calls, and
+                      skipped_lines (of the file, that could not be read)
     prompts           those of the current branch; what stands before the first one has the number 0
     prompt            number, id, at, ended_at, text, images, attached, models, cost_usd, usage, finished, answer, items
     item              by `type`: text, thinking, queued (a prompt sent meanwhile), summary (of a compaction) and error
@@ -51,9 +52,13 @@ FORMAT, VERSION = "agentcli session", 1
 def read_document(path: Path, *, thinking: bool = False) -> Json:
     """Read a session file. Blocking. Raises `AgentError`."""
     try:
-        return describe(load_session(path, with_history=False).messages, read_timeline(path), thinking=thinking)
+        loaded = load_session(path, with_history=False)
+        document = describe(loaded.messages, read_timeline(path), thinking=thinking)
     except OSError as error:
         raise AgentError(f"The session file cannot be read: {error.strerror or error}.") from error
+    if not document["prompts"]:
+        raise AgentError("This session has nothing to export.")
+    return {**document, "session": {**document["session"], "skipped_lines": loaded.skipped}}
 
 
 def describe(messages: Sequence[Message], timeline: Timeline, *, thinking: bool = False) -> Json:
@@ -70,6 +75,7 @@ def describe(messages: Sequence[Message], timeline: Timeline, *, thinking: bool 
         "cost_usd": sum(costs) if costs else None,
         "prompts": len([prompt for prompt in prompts if prompt["number"]]),
         "calls": sum(item["type"] == "call" for prompt in prompts for item in prompt["items"]),
+        "skipped_lines": 0,
     }
     program = f"agentcli {__version__}"
     return {"format": FORMAT, "version": VERSION, "program": program, "session": session, "prompts": prompts}

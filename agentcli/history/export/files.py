@@ -15,6 +15,7 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import json_for_terminal, plain_line, show_name
 from agentcli.history.export.page_theme import PageThemes, choose_themes
 from agentcli.history.export.redaction import Redactor, redact_document
+from agentcli.session.load import unreadable_lines
 
 SUFFIXES = {"md": ".md", "json": ".json", "html": ".html", "bundle": ".zip"}
 CHECK_IT = "Check the file before you share it: not every secret can be recognised."
@@ -70,6 +71,8 @@ def export_document(document: Json, format: str, context: ExportContext) -> tupl
         document = redact_document(document, redactor)
     redactions = redactor.report() if redactor is not None else []
     summary = redactor.summary() if redactor is not None else _KEPT
+    if skipped := document["session"]["skipped_lines"]:
+        summary = f"{summary} {unreadable_lines(skipped)}"
     if format == "json":
         text = json_for_terminal(json.dumps({**document, "redactions": redactions}, indent=1, ensure_ascii=False))
     elif format == "html":
@@ -79,7 +82,7 @@ def export_document(document: Json, format: str, context: ExportContext) -> tupl
     else:
         from agentcli.history.export.markdown import to_markdown
 
-        text = to_markdown(document, summary if redactions else "")
+        text = to_markdown(document, summary if redactions or skipped else "")
     return text.encode("utf-8", "replace"), summary
 
 
@@ -104,10 +107,12 @@ def write_new(path: Path, data: bytes, *, replaces: bool = False) -> None:
 
     try:
         target = Path(os.path.realpath(path.parent)) / path.name
-        if replaces and os.path.lexists(target):
-            replace_in_place(target, data, target.lstat().st_mode & 0o777 if not target.is_symlink() else 0o600)
-        else:
+        if not replaces or not os.path.lexists(target):
             replace_file(str(target), data, f".{target.name[:100]}.{os.urandom(6).hex()}", None)
+        elif target.is_symlink() or target.is_file():
+            replace_in_place(target, data, 0o600 if target.is_symlink() else target.stat().st_mode & 0o777)
+        else:
+            raise AgentError(f"{show_name(str(path))} is no file, so it was not replaced.")
     except ChangedMeanwhile:
         raise FileExistsError(path) from None
     except OSError as error:

@@ -73,7 +73,9 @@ def answer_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = (
-        MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable(["table", "strikethrough"]).disable("lheading")
+        MarkdownIt("commonmark", {"maxNesting": MAX_NESTING, "breaks": True})
+        .enable(["table", "strikethrough"])
+        .disable("lheading")
     )
     parser.block.ruler.at("reference", _reference, {"alt": []})
     parser.inline.ruler.before("emphasis", "name", keep_name)

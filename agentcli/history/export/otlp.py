@@ -1,13 +1,11 @@
 """Prompts of a session as OpenTelemetry spans: OTLP JSON, with the names of the GenAI semantic conventions.
 
 A prompt is a trace: `invoke_agent` with `chat` and `execute_tool` below it, and a sub-agent below its call. All ids
-come from ids of the session, so that a repeated export is identical and replaces the earlier one. Texts are left out
-unless they are asked for, and then without secrets.
+come from ids of the session, so that a repeated export is identical and replaces the earlier one. It has no texts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,10 +14,8 @@ from typing import Any
 
 from agentcli import __version__
 from agentcli.core import events as ev
-from agentcli.core.messages import Block, Json, TextBlock, ThinkingBlock, ToolUseBlock
-from agentcli.core.text.secret_text import redact_values
+from agentcli.core.messages import Json
 from agentcli.history.trace import TraceRow, make_trace
-from agentcli.session.load import load_session
 from agentcli.session.timeline import CallStep, PromptStep, RequestStep, Timeline
 
 _INTERNAL, _CLIENT, _ERROR = 1, 3, 2
@@ -29,10 +25,9 @@ _SERVER_TOOL = re.compile(r"mcp__(.+?)__(.+)")
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def export_prompts(timeline: Timeline, prompts: Iterable[PromptStep], *, contents: bool = False) -> list[Json]:
-    """The spans of these prompts. `contents`: with texts. Blocking. Raises `OSError`."""
-    replies = _Replies() if contents else None
-    return [span for prompt in prompts for span in _Exporter(timeline, prompt, replies).export()]
+def export_prompts(timeline: Timeline, prompts: Iterable[PromptStep]) -> list[Json]:
+    """The spans of these prompts. Blocking."""
+    return [span for prompt in prompts for span in _Exporter(timeline, prompt).export()]
 
 
 def wrap_spans(spans: list[Json]) -> Json:
@@ -42,25 +37,10 @@ def wrap_spans(spans: list[Json]) -> Json:
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]}
 
 
-class _Replies:
-    """The contents of replies by their ids. Each session file is read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[str, tuple[Block, ...]]] = {}
-
-    def find(self, timeline: Timeline, message_id: str) -> tuple[Block, ...]:
-        if timeline.session_id not in self._known:
-            messages = load_session(timeline.path, with_history=False).messages
-            self._known[timeline.session_id] = {message.id: message.content for message in messages}
-        return self._known[timeline.session_id].get(message_id, ())
-
-
 class _Exporter:
-    def __init__(self, timeline: Timeline, prompt: PromptStep, replies: _Replies | None) -> None:
-        """`replies`: None if texts are left out."""
+    def __init__(self, timeline: Timeline, prompt: PromptStep) -> None:
         self._timeline = timeline
         self._prompt = prompt
-        self._replies = replies
         self._zero = round(datetime.fromisoformat(prompt.at).timestamp() * 1000) if prompt.at else 0
         """Time of the prompt in milliseconds since 1970."""
         self._spans: list[Json] = []
@@ -72,8 +52,6 @@ class _Exporter:
         end = {
             "agentcli.terminal": result.terminal if result is not None else None,
             "error.type": result.terminal if result is not None and result.is_error else None,
-            "gen_ai.input.messages": self._messages("user", [TextBlock(self._prompt.text)]),
-            "gen_ai.output.messages": self._messages("assistant", [TextBlock(self._prompt.answer)]),
         }
         self._add_agent(self._timeline.session_id, "agentcli", "", 0, trace.end, end)
         for row in trace.rows:
@@ -82,7 +60,7 @@ class _Exporter:
             # In the background it may go on after its call.
             agent["endTimeUnixNano"] = max(agent["endTimeUnixNano"], self._nanoseconds(row.end), key=int)
             if row.request is not None:
-                self._add_chat(row, row.request, row.timeline, agent)
+                self._add_chat(row, row.request, agent)
             elif row.call is not None:
                 self._add_call(row, row.call, row.timeline, agent)
             else:
@@ -111,7 +89,7 @@ class _Exporter:
         attributes = {**_PROVIDER, "gen_ai.agent.name": name, **more}
         self._agents[session] = self._add(session, parent, "invoke_agent", name, (start, end), attributes)
 
-    def _add_chat(self, row: TraceRow, step: RequestStep, timeline: Timeline, agent: Json) -> None:
+    def _add_chat(self, row: TraceRow, step: RequestStep, agent: Json) -> None:
         usage = step.usage
         attributes: dict[str, Any] = {
             **_PROVIDER,
@@ -134,8 +112,6 @@ class _Exporter:
                 "gen_ai.usage.cache_write.input_tokens": usage.cache_creation_input_tokens,
                 "agentcli.cost_usd": step.cost_usd,
             }
-        reply = self._replies.find(timeline, step.message_id) if self._replies is not None else ()
-        attributes["gen_ai.output.messages"] = self._messages("assistant", reply, step.stop_reason)
         # A span covers all attempts; the row of a step begins with the last one.
         start = min(row.start, row.end - step.duration_ms) if step.duration_ms else row.start
         id = step.message_id or f"{step.agent} {step.purpose} {step.ended_at}"
@@ -149,9 +125,6 @@ class _Exporter:
             attributes |= {"mcp.method.name": "tools/call", "agentcli.mcp.server": of_server[1]}
         if row.failed:
             attributes["error.type"] = "tool_error" if call.outcome == "done" else call.outcome.replace(" ", "_")
-        if self._replies is not None:
-            attributes["gen_ai.tool.call.arguments"] = _encode_json(call.input)
-            attributes["gen_ai.tool.call.result"] = redact_values(call.end.result.text) if call.end is not None else ""
         id, times = f"{timeline.session_id} {call.id}", (row.start, row.end)
         span = self._add(id, agent["spanId"], "execute_tool", name, times, attributes)
         for asked, answered in row.waits:
@@ -164,11 +137,9 @@ class _Exporter:
 
     def _add_event(self, agent: Json, row: TraceRow) -> None:
         event, name = row.event, _WORD.sub("_", type(row.event).__name__).lower()
-        attributes: dict[str, Any] = {
-            "agentcli.text": redact_values(row.label) if self._replies is not None else None,
-        }
+        attributes: dict[str, Any] = {}
         if isinstance(event, ev.RetryScheduled):
-            attributes |= {"error.type": event.kind, "http.response.status_code": event.status}
+            attributes = {"error.type": event.kind, "http.response.status_code": event.status}
             attributes["agentcli.retry.wait_seconds"] = event.wait_seconds
         elif isinstance(event, ev.MessageAppended):
             name = event.message.origin.value
@@ -186,22 +157,6 @@ class _Exporter:
     def _nanoseconds(self, milliseconds: int) -> str:
         return str((self._zero + milliseconds) * 1_000_000)
 
-    def _messages(self, role: str, content: Iterable[Block], finish_reason: str = "") -> str | None:
-        """A message in the form of the conventions, as JSON; None if texts are left out."""
-        if self._replies is None:
-            return None
-        parts: list[Json] = []
-        for block in content:
-            match block:
-                case TextBlock(text=text):
-                    parts.append({"type": "text", "content": text})
-                case ThinkingBlock(thinking=text):
-                    parts.append({"type": "reasoning", "content": text})
-                case ToolUseBlock():
-                    parts.append({"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input})
-        message = {"role": role, "parts": parts}
-        return _encode_json([{**message, "finish_reason": finish_reason} if finish_reason else message])
-
 
 def _attributes(values: Mapping[str, Any]) -> list[Json]:
     return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
@@ -218,7 +173,3 @@ def _value(value: Any) -> Json:
         case list():
             return {"arrayValue": {"values": [_value(one) for one in value]}}
     return {"stringValue": str(value)}
-
-
-def _encode_json(value: Any) -> str:
-    return json.dumps(redact_values(value), ensure_ascii=False)

@@ -74,9 +74,6 @@ class _Renderer(RendererHTML):
         parts = [f"{_link(text)}{escape(text)}</a>" if is_address else escape(text) for text, is_address in pieces]
         return "".join(parts).replace("\n", "<br>\n")
 
-    def softbreak(self, *_rest: Any) -> str:
-        return "<br>\n"
-
     def fence(self, tokens: Sequence[Token], place: int, _options: Any, _environment: Any) -> str:
         return code_block(tokens[place].content.removesuffix("\n"), language_name(tokens[place].info))
 

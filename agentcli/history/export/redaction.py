@@ -38,6 +38,9 @@ _SENSITIVE = r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api[_.-]?key|access[
 _OFTEN_WORDS = r"(?i)pass(?:w(?:or)?d|phrase)?$|pwd$|secret$"
 _NO_VALUE = r"[$<{%*\[…/~]|\.{1,2}/|.*(?:\(|\$\{|\{\{)|(?i:x+|true|false|none|null)$"
 """Begins like a reference to a variable, a path, a placeholder or a call."""
+_PLACEHOLDER = re.compile(r"\[secret \d+: [^]]*\]")
+_EDGE = r"(?:(?<![A-Za-z0-9])|(?![A-Za-z0-9]))"
+"""Not inside a word."""
 
 _compiled = cache(re.compile)
 
@@ -119,7 +122,7 @@ class Redactor:
             return self._placeholder(self._secrets.setdefault(text, Secret(_UNKNOWN)), place)
         if self._needles and len(text) >= _MIN_LENGTH:
             if self._pattern is None:
-                self._pattern = _alternatives(self._needles)
+                self._pattern = re.compile(f"{_EDGE}(?:{_share_starts(list(self._needles))}){_EDGE}")
             text = self._pattern.sub(lambda found: self._replace_needle(found[0], place), text)
         if self._home is not None and "/" in text:
             text = self._home.sub(self._shown_home, text)
@@ -169,21 +172,22 @@ def _redact_prompt(prompt: Json, redactor: Redactor) -> Json:
     for item in prompt["items"]:
         own = place
         if item["type"] == "call":
-            title = plain_line(redactor.replace(item["title"], ""), 60).replace("`", "'")
-            own = f"call {item['number']} `{title}`"
+            title = _PLACEHOLDER.sub("…", redactor.replace(item["title"], "")).replace("`", "'")
+            own = f"call {item['number']} `{plain_line(title, 60)}`"
         items.append(redactor.replace(item, own))
     return {**redacted, "items": items}
 
 
-def _alternatives(needles: Mapping[str, object]) -> re.Pattern[str]:
-    """A pattern for all needles, the longest first, at the ends of words."""
-    before, after = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
-    return re.compile(
-        "|".join(
-            f"{before if needle[0].isalnum() else ''}{re.escape(needle)}{after if needle[-1].isalnum() else ''}"
-            for needle in sorted(needles, key=len, reverse=True)
-        )
-    )
+def _share_starts(texts: Sequence[str], depth: int = 20) -> str:
+    """A pattern for these texts, the longest first. Equal beginnings are shared, so that thousands stay fast."""
+    if len(texts) == 1 or not depth:
+        return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    first, last = min(texts), max(texts)
+    start = first[: next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), None)]
+    rests: dict[str, list[str]] = {}
+    for text in sorted(texts, reverse=True):
+        rests.setdefault(text[len(start) :][:1], []).append(text[len(start) :])
+    return f"{re.escape(start)}(?:{'|'.join(_share_starts(same, depth - 1) for same in rests.values())})"
 
 
 def _names_secret(name: str) -> bool:

@@ -23,8 +23,6 @@ from agentcli.providers.transports.wire import fetch, network_errors
 from agentcli.session.load import LoadedSession, scan_places
 from agentcli.session.timeline import Timeline, TimelineReader
 
-FROM_ENVIRONMENT = "env"
-"""Value of the setting: the address is that of the OTEL variables."""
 POST_SECONDS = 10.0
 FLUSH_SECONDS = 2.0
 _TRACES = "/v1/traces"
@@ -36,15 +34,12 @@ def open_sender(engine: Engine, report: Callable[[str], None]) -> SpanSender | N
     setting, path = engine.session.settings.tuning.otlp_endpoint, engine.session.store.path
     if not setting or path is None:
         return None
-    environ, named = engine.session.environ or {}, "The setting otlpEndpoint"
-    if setting == FROM_ENVIRONMENT:
-        named = "The variable OTEL_EXPORTER_OTLP_ENDPOINT"
-        setting = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
     if not _is_address(setting):
-        report(f"Traces are not sent. {named} needs an address such as http://localhost:4318.")
+        report("Traces are not sent. The setting otlpEndpoint needs an address such as http://localhost:4318.")
         return None
     url = setting if setting.endswith(_TRACES) else f"{setting.rstrip('/')}{_TRACES}"
-    return SpanSender(path, url, read_headers(environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")), report)
+    headers = (engine.session.environ or {}).get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    return SpanSender(path, url, read_headers(headers), report)
 
 
 def _is_address(text: str) -> bool:

@@ -81,7 +81,9 @@ class WireTransport(Transport):
     async def warm(self) -> None:
         # A failure here, such as an invalid SSL_CERT_FILE, happens again in the first request, which reports it.
         with suppress(*network_errors()):
-            await asyncio.to_thread(lambda: self._ready_client().prepare())
+            client = await asyncio.to_thread(_make_ready_client, self._credentials.base_url)
+            # A request may have made one meanwhile, whose connections only `aclose` closes.
+            self._client = self._client or client
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -114,6 +116,12 @@ def make_stream_client(base_url: str) -> HttpClient | HttpxClient:
     if reaches(base_url, is_local=is_local_url(base_url)):
         return HttpClient(base_url, CONNECT_SECONDS, WRITE_SECONDS)
     return HttpxClient(base_url)
+
+
+def _make_ready_client(base_url: str) -> HttpClient | HttpxClient:
+    client = make_stream_client(base_url)
+    client.prepare()
+    return client
 
 
 class HttpxClient:
@@ -155,13 +163,8 @@ async def fetch(
 ) -> tuple[int, bytes]:
     """Send one small request. Returns its status and the first bytes of the body. Raises `network_errors`."""
 
-    def prepare() -> HttpClient | HttpxClient:
-        client = make_stream_client(base_url)
-        client.prepare()
-        return client
-
     # In a thread: imports and certificates may take 0.1 s, which would block the UI.
-    client = await asyncio.to_thread(prepare)
+    client = await asyncio.to_thread(_make_ready_client, base_url)
     try:
         response = await client.send(method, path, headers, content)
         try:
