@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,10 +173,10 @@ def parse_place(text: str, cwd: Path) -> tuple[Path, int, int | None]:
     if not name or os.path.lexists(cwd / text):
         name = text
     else:
-        begin, _dash, end = lines.replace(",", "-").partition("-")
-        if not begin.isdecimal() or not (end or begin).isdecimal() or int(begin) < 1 or int(end or begin) < int(begin):
+        found = re.fullmatch(r"([1-9]\d{0,8})(?:[-,](\d{1,9}))?", lines)
+        if found is None or int(found[2] or found[1]) < int(found[1]):
             raise UsageError(f"{show_name(lines)} is not a range of lines. Write FILE:12 or FILE:10-20.")
-        first, last = int(begin), int(end or begin)
+        first, last = int(found[1]), int(found[2] or found[1])
     if "\n" in name:
         raise UsageError("Files with a line break in their name cannot be followed.")
     return Path(os.path.realpath(cwd / Path(name).expanduser())), first, last

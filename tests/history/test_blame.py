@@ -281,6 +281,7 @@ async def test_some_lines_only_and_plain_errors(project: Project, tmp_path: Path
         "sub/a:b.py:90": "has only 5 lines",
         "numbers.py:x": "is not a range of lines",
         "numbers.py:9-3": "is not a range of lines",
+        f"numbers.py:{'9' * 5_000}": "is not a range of lines",
     }.items():
         with pytest.raises((AgentError, UsageError), match=problem):
             await project.blame(place)
