@@ -61,7 +61,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     ],
     "sessions show": [["hostile"], ["0f8fad5b"], ["0f8fad5b", "--json"], [HOSTILE], [LONE_BYTE]],
     "sessions export": [["hostile", "-o", "-"], ["0f8fad5b", "-o", "-", "--format", "json"], [HOSTILE], [LONE_BYTE]],
-    "trace": [["hostile"], ["hostile", "--json"], ["hostile", "--export", "-"], [HOSTILE], [LONE_BYTE, "--step", "1"]],
+    "trace": [["hostile"], ["hostile", "--step", "1", "--json"], ["hostile", "--export", "-"], [HOSTILE], [LONE_BYTE, "--step", "1"]],
     "sessions rename": [["hostile", HOSTILE], ["hostile", LONE_BYTE], [HOSTILE, "x"]],
     "sessions delete": [["hostile"], [HOSTILE], ["hostile", "--yes"]],
     "sessions import": [[], ["--all", "--list"], [HOSTILE], ["--from", HOSTILE], ["--all", "--json"], ["--all"]],
