@@ -254,9 +254,10 @@ class RightsBuilder:
     def _launcher(self, rules: SandboxRules) -> Launcher:
         """The launcher of commands. Warns if the settings require a sandbox and none works."""
         mode = self._sandbox_mode()
-        from agentcli.sandbox.session_folder import UnsandboxedLauncher
+        from agentcli.sandbox.session_folder import UnsandboxedLauncher, remove_leftovers
 
         if mode == "off":
+            remove_leftovers(self._temp_root())
             return UnsandboxedLauncher(self._temp_root())
         from agentcli.sandbox.choose import SandboxEnvironment, choose
 

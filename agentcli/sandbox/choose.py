@@ -44,6 +44,7 @@ class SandboxEnvironment:
 
 def choose(mode: str, rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
     """Choose a sandbox. Raises `UsageError` if `strict` is not available."""
+    remove_leftovers(around.temp_root)
     wanted = cast(SandboxMode, mode)
     if wanted == "off":
         return SandboxChoice(UnsandboxedLauncher(around.temp_root))
@@ -72,7 +73,6 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironmen
         problem = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
     launcher = BubblewrapLauncher(rules, ability, around.temp_root, around.quarantine)
-    remove_leftovers(around.temp_root)
     return SandboxChoice(launcher, problem)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,7 @@ async def test_the_other_result_is_taken_and_undone(tmp_path: Path, temp: Path) 
         (desk.folder / "mine.txt").write_text("by hand\n")
         before, paid = contents(desk.folder), desk.engine.costs.session_totals.cost_usd
         said = await desk.command(f"what-if {HAIKU}", "other")
-        assert "Files: 1 file restored around your own changes, 1 file recreated. /rewind undo takes this back" in said
+        assert "2 files changed. /rewind undo takes this back" in said
         taken = {"calc.txt": "ONE\nbest\nthree\n", "mine.txt": "by hand\n", "new.txt": "added\n"}
         assert contents(desk.folder) == taken
         paid += sum(event.cost_usd or 0 for event in desk.shown if isinstance(event, ev.UsageReported))
@@ -350,6 +352,21 @@ async def test_esc_leaves_nothing(tmp_path: Path, temp: Path) -> None:
         assert not copies_in(temp)
         assert sorted((tmp_path / ".local/state/agentcli/sessions").rglob("*")) == sessions
         assert await desk.drawn() == ["● First", "◉ Do it"]
+
+
+async def test_the_next_start_removes_the_copies_of_a_killed_process(tmp_path: Path, temp: Path) -> None:
+    from agentcli.sandbox.session_folder import SessionFolder
+
+    killed = SessionFolder(temp)
+    copy = killed.path / "copies/0/calc.txt"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(CALC)
+    assert stat.S_IMODE(killed.path.stat().st_mode) == 0o700
+    # The lock goes with the process.
+    os.close(killed._lock)
+    killed._lock = -1
+    async with CacheServer() as server, WhatIfDesk(tmp_path, server.url):
+        assert not copies_in(temp)
 
 
 async def test_questions_name_the_what_if(tmp_path: Path) -> None:
