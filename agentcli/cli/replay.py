@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentcli.cli.flags import EFFORTS
 from agentcli.cli.history import stop_keys
 from agentcli.cli.output import echo, echo_json
 from agentcli.cli.permissions import AsJson
@@ -60,6 +61,8 @@ def replay(
     chosen = {name: value for name, value in settings.items() if value is not None}
     if verify and (chosen or instructions is not None):
         raise UsageError("--verify uses what was recorded. Leave out the changes, or leave out --verify.")
+    if effort is not None and effort not in EFFORTS:
+        raise UsageError(f"--effort must be one of {', '.join(EFFORTS)}, not {plain_line(effort, 40)!r}.")
     from agentcli.history.replay.verify import read_session
 
     with session_file(session) as path:

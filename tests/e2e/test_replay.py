@@ -85,6 +85,8 @@ async def test_other_instructions_are_tried_on_a_session(program: Program) -> No
     assert (same.code, same.out) == (0, "No request differs: 5 requests compared.\n")
     wrong = await program.run("replay", "Shout", "--with", "CLAUDE.md=new.md")
     assert (wrong.code, "no instruction file CLAUDE.md" in wrong.err) == (2, True)
+    wrong = await program.run("replay", "Shout", "--effort", "huge")
+    assert (wrong.code, "--effort must be one of low" in wrong.err) == (2, True)
 
 
 async def test_escape_stops_a_verification(program: Program) -> None:
