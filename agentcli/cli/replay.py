@@ -175,6 +175,8 @@ async def _compare(records: Sequence[Json], changes: ReplayChanges, as_json: boo
         compared = await compare(records, changes, progress)
     if as_json:
         echo_json(compared.to_dict())
+    elif not compared.requests:
+        echo(compared.problem)
     elif not compared.parts:
         echo(f"No request differs: {counted(compared.requests, 'request')} compared.")
         if compared.problem:

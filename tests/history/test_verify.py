@@ -222,6 +222,14 @@ async def test_without_a_change_no_request_differs() -> None:
     assert (result.parts, result.requests, result.problem) == ((), 3, "")
 
 
+async def test_a_session_without_what_a_replay_needs_is_not_called_equal() -> None:
+    older = [record for record in records_of("plain_answers") if record["type"] != "input"]
+    result = await compare(older, ReplayChanges(settings={"model": "claude-haiku-5-5"}))
+    assert (result.requests, result.parts, result.to_dict()["identical"]) == (0, (), False)
+    assert result.problem.startswith("No request can be compared: the session was recorded by agentcli ")
+    assert result.problem.endswith(" without what a replay needs.")
+
+
 @pytest.mark.parametrize(
     ("settings", "part", "text"),
     [

@@ -37,7 +37,7 @@ class Compared:
     def to_dict(self) -> Json:
         parts = [{"part": name, "diff": text} for name, text in self.parts]
         place = {"prompt": self.prompt, "prompt_text": self.prompt_text, "problem": self.problem}
-        return {"identical": not self.parts, "requests": self.requests, "parts": parts, **place}
+        return {"identical": not self.parts and not self.problem, "requests": self.requests, "parts": parts, **place}
 
 
 async def compare(
@@ -63,6 +63,8 @@ async def compare(
     first = changed.difference
     place = (first.prompt, first.prompt_text) if first is not None else (0, "")
     problem = "" if parts or found.difference is None else found.difference.text
+    if not sent:
+        problem = f"No request can be compared: the session was {', '.join(found.counts.apart)}."
     return Compared(number, tuple((name, without_secrets(text)) for name, text in parts), *place, problem)
 
 
