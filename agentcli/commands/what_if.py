@@ -21,7 +21,7 @@ from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
-from agentcli.core.text.format import format_elapsed, money, token_count
+from agentcli.core.text.format import counted, format_elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.history.rewind import find_since, submissions_of
 from agentcli.history.steps import Step, StepAction, StepChoice, StepList, StepTab, StepText
@@ -165,8 +165,13 @@ class Side:
 
     @property
     def diff(self) -> list[StepText]:
-        parts = [StepText(file.source, "diff") for file in self.changes.files if file.source]
-        return parts or [StepText(self.changes.problem or "No files were changed.", "muted")]
+        source = "".join(file.source for file in self.changes.files)
+        return [StepText(source, "diff") if source else StepText(self.changes.problem or "No files changed.", "muted")]
+
+    @property
+    def outline(self) -> str:
+        facts = self.facts
+        return " · ".join([facts["Model"], facts["Cost"], facts["Time"], f"files {facts['Files']}"])
 
     @property
     def text(self) -> str:
@@ -199,7 +204,7 @@ async def _open_page(what_if: WhatIf, sides: list[Side], front_end: FrontEnd) ->
     for side in sides:
         parts += [StepText(""), StepText(f"{side.title}: answer", "heading")]
         parts.append(StepText(side.step.answer or "(none)", "markdown"))
-    steps = [Step(side.id, side.title, " · ".join(side.facts.values()), value=side) for side in sides]
+    steps = [Step(side.id, side.title, side.outline, value=side) for side in sides]
     page = StepList(
         f"What if {_title(what_if)}",
         lambda: steps,
@@ -241,6 +246,9 @@ async def _take(engine: Engine, what_if: WhatIf, front_end: FrontEnd) -> str:
         await front_end.open_session(engine.session_id, Rewind(branch=what_if.branch))
     except AgentError as error:
         raise AgentError(f"{error} The files were changed; /undo reverts that.") from error
-    count, rows = list_outcome(engine, report)
-    first = f"The conversation continues with the result of {_title(what_if)}. Files: {count}."
-    return "\n".join([f"{first} /rewind undo takes this back, /undo only the files.", *rows])
+    _count, rows = list_outcome(engine, report)
+    first = f"The conversation continues with the result of {_title(what_if)}."
+    if not report.touched:
+        return "\n".join([f"{first} No file changed. /rewind undo takes this back.", *rows])
+    done = f"{counted(len(report.touched), 'file')} changed. /rewind undo takes this back, /undo only the files."
+    return "\n".join([f"{first} {done}", *rows])

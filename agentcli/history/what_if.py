@@ -24,7 +24,7 @@ from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.specs import AgentOrder, AgentSpec
 from agentcli.assemble.project_copy import ProjectCopy
 from agentcli.core import events as ev
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Aborted, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.event_base import event_from_dict, event_to_dict
 from agentcli.core.frozen import slotted
@@ -98,6 +98,8 @@ class WhatIf:
             self.problem = f"The what-if failed: {error.strerror or error}."
         except AgentError as error:
             self.problem = str(error)
+        except Aborted:
+            pass
 
     async def _run(self, emit: EmitEvent) -> None:
         session = self.engine.session
@@ -113,7 +115,9 @@ class WhatIf:
             self._found = record.before
             cwd = Path(there.directory) if there.directory else session.tool_context.root
             copies = await prepare_copies(States([record]), folders, session.tool_context, cwd, private)
-            await copies.check_out(0)
+            assert session.signal is not None
+            # The copies of a large project take a while.
+            await session.signal.run(copies.check_out(0))
             before = await self._take(copies, folders)
             context = await in_thread(partial(_context_in, copies, session.tool_context))
             run = await self._follow(context, there.messages, emit, is_moved=not copies.in_place)

@@ -354,6 +354,16 @@ async def test_esc_leaves_nothing(tmp_path: Path, temp: Path) -> None:
         assert await desk.drawn() == ["● First", "◉ Do it"]
 
 
+async def test_esc_ends_it_while_the_files_are_copied(tmp_path: Path, temp: Path) -> None:
+    async with CacheServer("One.") as server, WhatIfDesk(tmp_path, server.url) as desk:
+        await desk.prompt("First")
+        desk.stops_at = ev.NoticeRaised
+        assert await desk.command(f"what-if {HAIKU}") == "The what-if was stopped. Nothing was changed."
+        assert not any(isinstance(event, ev.AgentStarted) for event in desk.shown)
+        assert len(server.bodies) == 1
+        assert not copies_in(temp)
+
+
 async def test_the_next_start_removes_the_copies_of_a_killed_process(tmp_path: Path, temp: Path) -> None:
     from agentcli.sandbox.session_folder import SessionFolder
 
