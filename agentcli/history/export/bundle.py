@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.core.files.access import open_regular
 from agentcli.core.messages import Json
 from agentcli.history.export.redaction import Redactor
 from agentcli.history.sent_requests import MessageDigests
@@ -30,7 +31,11 @@ FORMAT, VERSION = "agentcli bundle", 1
 
 def make_bundle(path: Path, redactor: Redactor | None, settings: Sequence[str]) -> bytes:
     """`redactor`: None keeps the session file as it is. Blocking. Raises `OSError`."""
-    content = path.read_bytes() if redactor is None else b"".join(_replace_lines(path, redactor))
+    if redactor is None:
+        with open_regular(path) as file:
+            content = file.read()
+    else:
+        content = b"".join(_replace_lines(path, redactor))
     about: Json = {
         "format": FORMAT,
         "version": VERSION,
