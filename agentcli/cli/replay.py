@@ -16,7 +16,7 @@ import typer
 
 from agentcli.cli.flags import EFFORTS
 from agentcli.cli.history import stop_keys
-from agentcli.cli.output import echo, echo_json
+from agentcli.cli.output import echo, echo_json, write_bytes
 from agentcli.cli.permissions import AsJson
 from agentcli.cli.sessions import find_session
 from agentcli.core.aio import AbortController, Aborted, in_thread
@@ -123,7 +123,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         return
     keys = " Esc stops." if sys.stdin.isatty() else ""
     try:
-        yield lambda done, of: echo(f"\rLine {done:,} of {of:,}.{keys} ", err=True, end="")
+        yield lambda done, of: write_bytes(f"\rLine {done:,} of {of:,}.{keys} ".encode(), 2)
     finally:
         echo("", err=True)
 

@@ -150,7 +150,9 @@ class ReplayApp(PaintedApp[int], inherit_bindings=False):
         while not self._steps and (seconds > 0 or self.is_paused):
             began, speed, paused = time.monotonic(), self.speed, self.is_paused
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), None if paused else seconds / speed)
+                # Unlike `wait_for` of Python 3.11, a timeout never swallows that a jump ends this.
+                async with asyncio.timeout(None if paused else seconds / speed):
+                    await self._changed.wait()
             self._changed.clear()
             if not paused:
                 seconds -= (time.monotonic() - began) * speed

@@ -90,12 +90,14 @@ async def test_other_instructions_are_tried_on_a_session(program: Program) -> No
 
 
 async def test_escape_stops_a_verification(program: Program) -> None:
-    lines = (FOLDER / "stop_hook.jsonl").read_text().splitlines(keepends=True)
-    (program.work / "slow.jsonl").write_text("".join(line for line in lines if '"kind":"stop-hook"' not in line))
+    lines = (FOLDER / "plain_answers.jsonl").read_text().splitlines(keepends=True)
+    second = [number for number, line in enumerate(lines) if '"origin":"prompt"' in line][1]
+    (program.work / "slow.jsonl").write_text("".join([*lines[: second + 1], lines[-1]]))
     arguments = ("replay", "slow.jsonl", "--verify")
     async with TerminalProgram(program.work.parent, *arguments, url="http://127.0.0.1:9") as app:
-        # It waits for some seconds for the answer of the hook.
-        await app.wait_for("Esc stops.")
+        # It waits for some seconds for the second reply.
+        await app.wait_for(f"Line {second} of {second + 2}. Esc stops.")
+        assert app.text.count("Line") == 1
         await app.press("escape")
         await app.wait_for("Stopped.")
         assert await app.end() == 130

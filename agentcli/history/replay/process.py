@@ -324,7 +324,9 @@ class Process:
         """Wait until something happens; if nothing does, that is a difference."""
         tape = self.tape
         try:
-            await asyncio.wait_for(tape.changed.wait(), STALLED_SECONDS)
+            # Unlike `wait_for` of Python 3.11, a timeout never swallows that the user stops the replay.
+            async with asyncio.timeout(STALLED_SECONDS):
+                await tape.changed.wait()
         except TimeoutError:
             # After work that kept the event loop busy both are due at once.
             if not tape.changed.is_set():
