@@ -214,6 +214,14 @@ for module in {LIGHT}:
     assert {module: names & HEAVY for module, names in loaded.items() if names & HEAVY} == {}
 
 
+def test_the_first_frame_of_the_app_does_not_wait_for_the_agent() -> None:
+    """Importing it takes 50 ms, which a thread does while the user types."""
+    code = "import sys, agentcli.tui.app, agentcli.tui.chat; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    agent = ("agentcli.agent", "agentcli.assemble", "agentcli.tools", "agentcli.providers.provider")
+    assert [name for name in done.stdout.split() if name.startswith(agent)] == []
+
+
 def test_no_file_and_no_function_has_grown_too_large() -> None:
     for path in modules():
         length = source(path).count("\n")

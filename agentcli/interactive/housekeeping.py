@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.engine import Engine
 from agentcli.core import events as ev
 from agentcli.core.aio import AbortController, in_thread
 from agentcli.core.messages import Origin
@@ -16,6 +15,7 @@ from agentcli.core.text.format import byte_size, counted
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
     from agentcli.agent.session import Session
     from agentcli.history.export.span_sender import SpanSender
 
