@@ -157,7 +157,6 @@ class Leaf:
     """As in `Rewind.branch`; "" for the current one."""
     prompts: tuple[str, ...]
     """Ids of all prompts on it, from the first one."""
-    left_at: str = ""
     name: str = ""
     """Name given by the user; "" if none. Untrusted text."""
 
@@ -256,7 +255,7 @@ class TimelineReader:
 
     def finish(self) -> Timeline:
         """The timeline so far. A reply that is still open stays open."""
-        leaves = [*self._left.values(), Leaf("", self._line, name=self._name)]
+        leaves = [*self._left.values(), Leaf("", self._line, self._name)]
         self._timeline.leaves = [
             leaf for place, leaf in enumerate(leaves) if not leaf.branch or not _is_part(leaf, place, leaves)
         ]
@@ -280,7 +279,7 @@ class TimelineReader:
     def _take_rewind(self, record: Json, at: str) -> None:
         uuid, before = str(record["uuid"]), str(record.get("before", ""))
         branch = str(record.get("branch", ""))
-        here = self._left[uuid] = Leaf(uuid, self._line, at, self._name)
+        here = self._left[uuid] = Leaf(uuid, self._line, self._name)
         rewinds = self._timeline.rewinds
         if branch and not before and branch in rewinds[-1:]:
             rewinds.pop()
