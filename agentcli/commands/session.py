@@ -35,7 +35,7 @@ async def run_rename(engine: Engine, arguments: str) -> str:
     if not title:
         name = plain_line(engine.title)
         if name and engine.session.store.is_title_generated:
-            return f"This session has no name. Its generated title is {name}. {_HOW}"
+            return f"This session has no name. Its generated title is “{name}”. {_HOW}"
         return f"This session is called {name}. {_HOW}" if name else f"This session has no name. {_HOW}"
     engine.session.store.set_title(title)
     return f"This session is now called {title}."

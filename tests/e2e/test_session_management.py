@@ -153,7 +153,7 @@ async def test_a_new_session_of_the_app_gets_a_title_after_its_first_answer(tmp_
         await app.wait_for("Painted.")
         await app.wait_for(lambda: any("customTitle" in path.read_text() for path in session_files(app.home)))
         await app.submit("/rename")
-        await app.wait_for("Its generated title is Stripes of the zebra.")
+        await app.wait_for("Its generated title is “Stripes of the zebra”.")
         await app.submit("once more")
         await app.wait_for("Again.")
         first, title, second = server.bodies
