@@ -136,6 +136,7 @@ async def _open_page(engine: Engine, tree: SessionTree, front_end: FrontEnd) -> 
         [StepTab("Prompt", about), StepTab("Changes", changes)],
         [StepAction("enter", "continue here", applies=can_continue), StepAction("e", "edit", applies=can_edit)],
         start=str(here),
+        noun="place",  # the start of the conversation is one too
     )
     choice: StepChoice | None = await front_end.page("steps", page)
     if choice is None:
